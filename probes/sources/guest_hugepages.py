@@ -45,18 +45,20 @@ class GuestHugepages:
     def __init__(self, facts: HostFacts, guests: Callable[[], list[Found]]) -> None:
         self._facts = facts
         self._guests = guests
-        self._known: dict[tuple[int, int], Backing] = {}  # by pid and start
+        self._known: dict[tuple[int, int], Backing] = {}  # by pid and start, in the order of the guests
         self._due = 0.0
 
     def of(self, found: Found) -> Backing:
         """What is known of a guest."""
         return self._known.get((found.pid, found.start), _NOTHING)
 
-    def look(self, monotonic: float) -> bool:
-        """Read what is due; whether other guests than before are backed by huge pages."""
-        if not (self._facts.hugepages or self._known):
+    def look(self, others: bool, monotonic: float) -> bool:
+        """Read what is due, at once where there are ``others`` than before; whether other guests than before are backed
+        by huge pages."""
+        due = monotonic >= self._due
+        if not (self._facts.hugepages or self._known) or not (due or others):
             return False
-        before, due = self._backed(), monotonic >= self._due
+        before = self._backed()
         if due:
             self._due = monotonic + _SECONDS
         guests = self._guests() if self._facts.hugepages else ()
@@ -81,11 +83,8 @@ class GuestHugepages:
     def add(self, figures: array[float], codes: bytearray) -> None:
         """Add the memory in huge pages to resident memory in rows of WIDTH, one of each guest; MISSING where a guest
         has huge pages and nobody knows how much of them."""
-        if not self._known:
-            return
         memory = self._facts.memory_bytes
-        for row, guest in enumerate(self._guests()):
-            size, asked = self.of(guest)
+        for row, (size, asked) in enumerate(self._known.values()):
             for column, whole in ((RESIDENT, 1.0), (SHARE, memory)):
                 at = row * WIDTH + column
                 if size is None and asked and codes[at] == VALID:

@@ -85,8 +85,8 @@ class VmSource(Polled):
             if self._never:
                 return None
             return self._reading(array("d"), bytearray(), wall, monotonic, seconds)
-        gone = self._watched.read(seconds)
-        if self._hugepages.look(monotonic) or gone or changed:
+        changed |= self._watched.read(seconds)
+        if self._hugepages.look(changed, monotonic) or changed:
             self._forget()
         self._never = False
         return self._reading(*self._rows(seconds, monotonic), wall, monotonic, seconds)
