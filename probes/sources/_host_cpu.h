@@ -34,12 +34,12 @@ static int cpu_ticks(const Text *text, Number *ticks)
     return count >= 4;
 }
 
-/* The sum of those that are VALID, and the largest of them. */
+/* The sum of those that are VALID, and the largest of them; what fell a little has not grown. */
 static double sum_valid(const Number *grown, const uint8_t *codes, double *largest)
 {
     Number sum = 0, most = 0;
     for (int i = 0; i < CPU_SHARES; i++)
-        if (codes[i] == VALID) {
+        if (codes[i] == VALID && grown[i] > 0) {
             sum += grown[i];
             most = grown[i] > most ? grown[i] : most;
         }
@@ -48,24 +48,31 @@ static double sum_valid(const Number *grown, const uint8_t *codes, double *large
 }
 
 /* probes.sources.host_figures.shares */
-static void put_shares_of(Figures *out, const Number *grown, uint8_t *codes, double most, double expected)
+static void put_shares_of(Figures *out, const Number *grown, double most, double expected)
 {
-    double largest, excess = sum_valid(grown, codes, &largest) - ALL_TICKS * most;
-    double least = excess <= largest ? excess : 1.0; /* more than one is wrong */
+    uint8_t codes[CPU_SHARES];
+    double largest;
     int wrong = 0;
-    for (int i = 0; i < CPU_SHARES; i++) {
-        if (excess > 0 && codes[i] == VALID && as_double(grown[i]) >= least)
+    for (int i = 0; i < CPU_SHARES; i++)
+        codes[i] = grown[i] < -CPU_JITTER ? RESET : as_double(grown[i]) > most ? RATE : VALID;
+    double excess = sum_valid(grown, codes, &largest) - ALL_TICKS * most;
+    double least = excess <= largest ? excess : 1.0; /* more than one is wrong */
+    for (int i = 0; excess > 0 && i < CPU_SHARES; i++)
+        if (codes[i] == VALID && as_double(grown[i]) >= least)
             codes[i] = RATE;
+    double total = sum_valid(grown, codes, &largest);
+    for (int i = 0; i < CPU_SHARES; i++) {
+        if (grown[i] < 0 && total < (1.0 - TOLERANCE) * expected)
+            codes[i] = RESET;
         wrong |= codes[i] != VALID;
     }
-    double total = sum_valid(grown, codes, &largest);
     if (wrong && expected > total)
         total = expected;
     for (int i = 0; i < CPU_SHARES; i++) {
         if (codes[i] == RESET || total <= 0)
             put_code(out, i, codes[i] == VALID ? STUCK : codes[i]);
         else {
-            put(out, i, as_double(grown[i]) / total);
+            put(out, i, as_double(grown[i] < 0 ? 0 : grown[i]) / total);
             out->codes[i] = codes[i];
         }
     }
@@ -74,7 +81,6 @@ static void put_shares_of(Figures *out, const Number *grown, uint8_t *codes, dou
 static void put_shares(Figures *out, HostRecord *record, const Text *text, uint64_t cpus)
 {
     Number new[CPU_SHARES], grown[CPU_SHARES];
-    uint8_t codes[CPU_SHARES];
     uint64_t had = record->has_ticks, most_cpus = cpus > record->cpus ? cpus : record->cpus;
     double most = (double)(most_cpus ? most_cpus : MOST_CPUS) * (out->hertz * out->longest);
     record->cpus = cpus;
@@ -83,14 +89,12 @@ static void put_shares(Figures *out, HostRecord *record, const Text *text, uint6
         return;
     for (int i = 0; i < CPU_SHARES; i++) {
         grown[i] = new[i] - record->ticks[i];
-        codes[i] = grown[i] < -CPU_JITTER ? RESET : as_double(grown[i]) > most ? RATE : VALID;
-        grown[i] = grown[i] < 0 ? 0 : grown[i];
         record->ticks[i] = new[i];
         if (!had)
             put_code(out, i, FIRST);
     }
     if (had)
-        put_shares_of(out, grown, codes, most, (double)cpus * (out->hertz * out->seconds));
+        put_shares_of(out, grown, most, (double)cpus * (out->hertz * out->seconds));
 }
 
 static void read_cpu(Figures *out, HostRecord *record, const Text *text)

@@ -30,6 +30,7 @@ enum { CPU_SHARES = CPU_GUEST + 1 }; /* the first ones */
 enum { CPU_JITTER = 100, MOST_CPUS = 8192, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
 #define KIB 1024.0
 #define ALL_TICKS 1.4
+#define TOLERANCE 0.05
 
 typedef struct {
     uint64_t value, has;

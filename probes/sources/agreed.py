@@ -10,7 +10,7 @@ import struct
 from acquisition import compiled
 from acquisition.model import codes
 from probes import native
-from probes.checks.rate import ALL_TICKS, MOST_CPUS
+from probes.checks.rate import ALL_TICKS, MOST_CPUS, TOLERANCE
 from probes.metrics import PROCESSES as PROCESS_SET
 from probes.procfs import NUMBER_WITHIN
 from probes.sources.host_figures import CPU_JITTER_TICKS, CpuFigures, MemoryFigures, PagingFigures
@@ -58,6 +58,7 @@ def table() -> dict[str, object]:
         "FILES_OF_HOST": tuple(name for files in HOST_GROUPS.values() for name in files),
         "CPU_JITTER": CPU_JITTER_TICKS,
         "ALL_TICKS": ALL_TICKS,
+        "TOLERANCE": TOLERANCE,
         "MOST_CPUS": MOST_CPUS,
         "NUMBER_WITHIN": NUMBER_WITHIN,
         "sizeof Link": LINK.size,

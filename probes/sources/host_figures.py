@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acquisition.model.codes import NAN, RATE, STUCK, VALID
-from probes.checks.rate import ALL_TICKS, MOST_CPUS, growth
+from acquisition.model.codes import NAN, RATE, RESET, STUCK, VALID
+from probes.checks.rate import ALL_TICKS, MOST_CPUS, TOLERANCE, growth
 from probes.procfs import OpenFile, number_after, whole
-from probes.rates import difference
 from probes.sources.figures import CounterMemory, Row, first, gauge
 
 _KIB = 1024.0
@@ -80,22 +79,30 @@ def shares(new: Sequence[int], old: Sequence[int], most: float, expected: float)
     """Parts of all ticks between two readings, and their codes: RESET for ticks that fell, RATE for those that jumped.
 
     ``most`` ticks can one kind have grown by, ``expected`` are all kinds together (0: not known), in place of their sum
-    where one of them is wrong. Where only the sum is too large, each that could account for the excess is RATE.
+    where one of them is wrong. Where only the sum is too large, each that could account for the excess is RATE; where
+    ticks are missing, those that fell a little were corrected, which is no jitter.
     """
-    steps = [difference(a, b, CPU_JITTER_TICKS) for a, b in zip(new, old, strict=True)]
-    steps = [(grown, RATE if grown > most else code) for grown, code in steps]
-    good = [grown for grown, code in steps if code == VALID]
-    excess = float(sum(map(int, good))) - ALL_TICKS * most
+    grown = [a - b for a, b in zip(new, old, strict=True)]
+    codes = [RESET if each < -CPU_JITTER_TICKS else RATE if each > most else VALID for each in grown]
+    total, largest = _good(grown, codes)
+    excess = total - ALL_TICKS * most
     if excess > 0:
-        floor = excess if excess <= max(good) else 1  # more than one is wrong
-        steps = [(grown, RATE if grown >= floor else code) for grown, code in steps]
-        good = [grown for grown, code in steps if code == VALID]
-    total = float(sum(map(int, good)))
-    if len(good) < len(steps):
+        least = excess if excess <= largest else 1  # more than one is wrong
+        codes = [RATE if each >= least else code for each, code in zip(grown, codes, strict=True)]
+        total, _ = _good(grown, codes)
+    if total < (1.0 - TOLERANCE) * expected:
+        codes = [RESET if each < 0 else code for each, code in zip(grown, codes, strict=True)]
+    if any(codes):
         total = max(total, expected)
     if total <= 0:
-        return [(NAN, STUCK if code == VALID else code) for _, code in steps]
-    return [(grown / total, code) for grown, code in steps]
+        return [(NAN, code or STUCK) for code in codes]
+    return [(NAN if code == RESET else max(each, 0) / total, code) for each, code in zip(grown, codes, strict=True)]
+
+
+def _good(grown: Sequence[int], codes: Sequence[int]) -> tuple[float, int]:
+    """The sum and the largest of what is VALID; what fell a little has not grown."""
+    good = [max(each, 0) for each, code in zip(grown, codes, strict=True) if code == VALID]
+    return float(sum(good)), max(good, default=0)
 
 
 def cpu_ticks(text: bytes) -> list[int]:

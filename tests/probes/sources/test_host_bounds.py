@@ -180,6 +180,25 @@ def test_ticks_that_are_a_little_off_are_no_jump(seconds: float, cpus: int, busy
     assert {code for _, code in found} == {VALID}
 
 
+@pytest.mark.parametrize("back", [1, 10, 100])
+def test_idle_time_that_is_corrected_leaves_the_other_shares(tmp_path: Path, host: Sampled, back: int) -> None:
+    write_stat(tmp_path, [1000] * 6)
+    host(0.0)
+    write_stat(tmp_path, [1004, 1004, 1000 - back, 1000, 1000, 1000])
+    found = host(1.0)
+    assert found["cpu_idle_ratio"][1] == RESET
+    assert {found[name] for name in SHARES[:2]} == {(0.02, VALID)}
+
+
+@pytest.mark.parametrize("back", [1, 10, 100])
+def test_a_little_step_back_in_a_whole_interval_is_jitter(tmp_path: Path, host: Sampled, back: int) -> None:
+    write_stat(tmp_path, [1000] * 6)
+    host(0.0)
+    write_stat(tmp_path, [1150, 1050, 1000, 1000 - back, 1000, 1000])
+    found = host(1.0)
+    assert [found[name] for name in SHARES] == [(0.75, VALID), (0.25, VALID), *[(0.0, VALID)] * 4]
+
+
 def test_cpus_that_went_were_there_in_the_interval(tmp_path: Path, host: Sampled) -> None:
     for second, cpus in enumerate((8, 2, 2, 8, 8)):
         write_stat(tmp_path, [0, 0, 800 * min(second, 1) + (200 * (second - 1) if second > 1 else 0), 0, 0, 0], cpus)

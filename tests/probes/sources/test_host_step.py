@@ -111,7 +111,9 @@ def test_the_same_figures_and_codes(
 
 
 steps_of_ticks = st.lists(
-    st.integers(0, 300) | st.integers(-200, 10**6) | st.sampled_from([-(2**32), 10**9]), min_size=10, max_size=10
+    st.integers(0, 300) | st.integers(-120, 5) | st.integers(-200, 10**6) | st.sampled_from([-(2**32), 10**9]),
+    min_size=10,
+    max_size=10,
 )
 
 
