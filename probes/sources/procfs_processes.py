@@ -107,7 +107,7 @@ class Watched:
     def rows(self) -> tuple[array[float], bytearray]:
         """The figures of the newest ``read`` and their codes, WIDTH of each process."""
         values, codes = self._table.rows()
-        if any(cores > self._facts.cores for cores in values[ALL_CPU::WIDTH]):
+        if self._facts.cores and any(cores > self._facts.cores for cores in values[ALL_CPU::WIDTH]):
             self._facts.refresh()  # CPUs may have come
         return values, codes
 

@@ -232,12 +232,16 @@ def sampled(source: ProcessSource) -> Reading:
     return source.sample(time.time(), time.monotonic())
 
 
-def test_cores_are_counted_again_when_a_process_has_more(sleeper: subprocess.Popen[bytes]) -> None:
-    source = source_of(Selection(pids=(sleeper.pid,)), 3600.0)
-    sampled(source)
-    online = source._facts.cores
-    source._facts.cores = -1  # less than any process has
-    assert sampled(source).cores == online
+@pytest.mark.parametrize(("known", "expected"), [(1, os.sysconf("SC_NPROCESSORS_ONLN")), (0, 0), (64, 64)])
+def test_cores_are_counted_again_when_a_process_has_more(tmp_path: Path, known: int, expected: int) -> None:
+    shutil.copytree(CAPTURES / "before", tmp_path / "proc")
+    facts = HostFacts("host-a", str(tmp_path / "proc"))
+    source = ProcessSource(PROCESSES, facts, Discovery(facts, Selection(pids=(4711,)), 3600.0))
+    for second, ticks in enumerate((0, 250)):
+        (tmp_path / "proc" / "4711" / "stat").write_text(stat_of(ticks, 0, 3))
+        facts.cores = known
+        reading = source.sample(1000.0 + second, 10.0 + second)
+    assert (reading.cores, reading.values[4]) == (expected, 2.5)
     source.close()
 
 
