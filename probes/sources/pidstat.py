@@ -39,7 +39,7 @@ from acquisition.model import codes
 from acquisition.model.metric import ResourceSet
 from probes.metrics import PROCESSES
 from probes.sources.pidstat_header import Header, identity_at, names_process, without_pid
-from probes.sources.pidstat_row import Placed, aligned, as_printed, fits, place, samples, typed
+from probes.sources.pidstat_row import Placed, as_printed, fits, looks_aligned, place, samples, typed
 from probes.sources.tool_output import (
     AVERAGE,
     COMMENT,
@@ -174,18 +174,19 @@ class PidstatParser(LineParser):
             row = place(line, header, words)
             if row is not None:
                 self._time_words = len(row.time.split())
-        if row is None or not self._credible(line, row, header):
+        if row is None or (
+            (self._doubt or (header.padded and b"  " not in line[: -2 - len(row.values[-1])]))
+            and not self._credible(line, row, header)
+        ):
             return None
         return row
 
     def _credible(self, line: bytes, row: Placed, header: Header) -> bool:
-        """Whether a line that fits its header may be a row: one with single spaces under a padded header is none, and
-        where a header may be missing or other lines stand between, kinds and places of values have to be right."""
+        """Whether a line that fits its header may be a row all the same, although it has single spaces under a padded
+        header, or a header may be missing, or other lines stand between: where kinds and places of values are right."""
         if self._doubt and not typed(row.values, header):
             return False
-        if not header.padded or (not self._doubt and b"  " in line[: -2 - len(row.values[-1])]):
-            return True
-        return as_printed(line, row, header, _SHIFT)
+        return not header.padded or as_printed(line, row, header, _SHIFT)
 
     def _read_other(self, line: bytes) -> ProcessTick | None:
         """A line that is no row."""
@@ -270,7 +271,7 @@ class PidstatParser(LineParser):
         return tick
 
     def _read_row(self, line: bytes, row: Placed, header: Header) -> ProcessTick | None:
-        time = ascii_digits(row.time)
+        time = row.time if row.time.isascii() else ascii_digits(row.time)
         if time != self._time or time == header.time:
             if not has_digit(time) and not (header.average or header.line_layout):
                 self._reject_row(row.values, header.pid, "no time")
@@ -292,7 +293,7 @@ class PidstatParser(LineParser):
         if not 0 < pid <= _MAX_PID:
             self._reject("a process id that no kernel gives")
             return None
-        if not aligned(line, placed, header):
+        if not looks_aligned(parts, header) and not (typed(parts, header) and as_printed(line, placed, header)):
             self._reject_row(parts, header.pid, "more or fewer values than columns")
             return None
         found = samples(parts, header)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from acquisition.model import codes
-from probes.sources.tool_output import has_digit
+from probes.sources.tool_output import ascii_digits, has_digit
 
 _KB = 1.0 / 1024  # a power of two: the division is exact
 
@@ -99,7 +99,11 @@ def identity_at(tokens: Sequence[bytes]) -> int:
     if at < 1 or set(names) <= {*IDENTITY, b"Command"}:
         return -1
     plausible = names[-1] == b"Command" or any(name in COLUMNS for name in names)
-    return at if plausible and not any(name.replace(b".", b"").isdigit() for name in names) else -1
+    return at if plausible and not any(map(_is_figure, names)) else -1
+
+
+def _is_figure(name: bytes) -> bool:
+    return ascii_digits(name).replace(b".", b"").isdigit()
 
 
 def names_process(names: Sequence[bytes]) -> bool:
@@ -110,7 +114,7 @@ def names_process(names: Sequence[bytes]) -> bool:
 def without_pid(tokens: Sequence[bytes]) -> bool:
     """Whether the tokens are a header that lacks the process id: at least two names that we know, no number."""
     known = sum(token in COLUMNS for token in tokens) + (bool(tokens) and tokens[-1] == b"Command")
-    return known >= 2 and not any(token.replace(b".", b"").isdigit() for token in tokens[2:])
+    return known >= 2 and not any(map(_is_figure, tokens[2:]))
 
 
 def _cells(text: bytes, names: Sequence[bytes]) -> list[int]:

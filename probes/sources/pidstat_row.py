@@ -112,13 +112,9 @@ def as_printed(line: bytes, row: Placed, header: Header, shift: int = 0) -> bool
     return line[end : end + 2] == b"  " and not line[end + 2 : end + 3].isspace()
 
 
-def aligned(line: bytes, row: Placed, header: Header) -> bool:
-    """Whether a row has as many values as its header has columns: the last value is a number, and the command is
-    no number before two spaces, unless all values are of the kind of their columns and stand where printf puts them."""
-    return _looks_aligned(row.values, header) or (typed(row.values, header) and as_printed(line, row, header))
-
-
-def _looks_aligned(parts: Sequence[bytes], header: Header) -> bool:
+def looks_aligned(parts: Sequence[bytes], header: Header) -> bool:
+    """Whether a row has as many values as its header has columns, as far as a command that may have
+    spaces lets one see: the last value is a number, and the command is no number before two spaces."""
     last = parts[-2]
     if header.ends_in_number and not (last[-1:].isdigit() or _is_number(last)):
         return False
