@@ -12,6 +12,7 @@ from probes.sources.pidstat_header import MOST_TIME_WORDS, Header
 from probes.sources.tool_output import ascii_digits, human_number
 
 _MOST_USER_WORDS = 8
+_TIME_WIDTH = 11
 _DIGITS = frozenset(b"0123456789")
 
 
@@ -74,14 +75,17 @@ def _ways(line: bytes, header: Header, words: int) -> Iterator[Placed]:
 
 
 def _time_words(line: bytes, lead: int, words: int, header: Header) -> int:
-    """How many of the words before the values are the time, where a user follows: with -h those before the first two
-    spaces, for the time is padded to 11 characters and the user to 8; else as many as before, else all but one."""
+    """How many of the words before the values are the time, where a user follows: with -h those before the spaces
+    that pad the time to 11 bytes or the user to 8; else as many as before, else all but one."""
     if not header.line_layout:
         return words
-    before = line[: len(line) - len(line.split(None, lead)[lead])]
-    padded = len(before.strip().split(b"  ", 1)[0].split())
-    if padded < lead:
-        return padded
+    before = line[: len(line) - len(line.split(None, lead)[lead])].rstrip()
+    gap = before.find(b"  ", 1)
+    while gap >= 0:
+        end = len(before) - len(before[gap:].lstrip())
+        if end > _TIME_WIDTH:
+            return len(before[:gap].split())
+        gap = before.find(b"  ", end)
     return words if 0 < words < lead else lead - 1
 
 
