@@ -4,8 +4,8 @@ Only a replay needs this: the probe has its own clock. Understood are seconds si
 ``2026-11-21 13:00:01``, and times of day, with seconds or without. Of glibc's 360 locales some print the hour
 of twelve with words of their own for am and pm, before or after it, or with none. So an hour from 1 to 12
 counts only where nothing but numbers is printed (``09:00:01``), where each number has one
-character as its unit (``09時00分01秒``), or with AM or PM; any other is unknown. (Armenian and Samoan locales, which
-print the hour of twelve and nothing else, cannot be told from the others.) A time of day goes on with the date of
+character as its unit (``09時00分01秒``), or with AM or PM; any other is unknown. (Armenian and Samoan locales
+print the hour of twelve and nothing else, which looks like all others.) A time of day goes on with the date of
 the ISO banner, if there was one, and past midnight.
 """
 

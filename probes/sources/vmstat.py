@@ -245,7 +245,7 @@ class VmstatParser(LineParser):
 
 
 class _Runs:
-    """Tells which rows are the first of a run. ``rates``: metrics of which that row has averages since boot."""
+    """Finds the first row of every run. ``rates``: metrics of which that row has averages since boot."""
 
     def __init__(self, rates: Sequence[int]) -> None:
         self.interrupted = False  # something else than rows and headers has come since the last row
