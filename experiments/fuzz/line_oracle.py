@@ -54,7 +54,7 @@ _PIDSTAT = {
 _UNITS = {b"B": 1.0, b"k": 1024.0, b"M": 1024.0**2, b"G": 1024.0**3, b"T": 1024.0**4, b"P": 1024.0**5}
 _IDENTITY = (b"UID", b"USER", b"TGID", b"TID", b"PID")
 _TIME_TOKENS, _USER_TOKENS = 6, 8
-_HEADERS = 16  #: what looks like a header may be a part of a command
+_HEADERS = 6  #: what looks like a header may be a part of a command
 
 
 class Unsound(Exception):
@@ -160,7 +160,7 @@ class PidstatOracle:
                     self._supported(pid, metric.name, reading.values[at], first)
             self._contradictions(reading, row)
         oldest = min(reading.lines, default=0)
-        if len(self._claims) > 512:  # what is older belongs to ticks that are over
+        if len(self._claims) > 256:  # what is older belongs to ticks that are over
             kept = {key: [one for one in found if one[0] > oldest] for key, found in self._claims.items()}
             self._claims = defaultdict(list, {key: found for key, found in kept.items() if found})
 
@@ -198,7 +198,9 @@ class PidstatOracle:
             if name in _PIDSTAT:
                 value = _pidstat_number(token, _PIDSTAT[name][1])
                 if value is not None:
-                    self._claims[(int(row[header.pid]), _PIDSTAT[name][0])].append((number, value))
+                    said = self._claims[(int(row[header.pid]), _PIDSTAT[name][0])]
+                    if (number, value) not in said[-_HEADERS:]:
+                        said.append((number, value))
 
     def _contradictions(self, reading: Reading, row: int) -> None:
         valid = _valid(reading, self._metrics, row)
