@@ -89,8 +89,11 @@ class Monitor:
         raise UnavailableError(f"{_QEMU} has ended")
 
     def end(self) -> None:
-        """Quit, without waiting for an answer."""
+        """Quit, and wait until it has."""
         self._file.write('{"execute": "quit"}\n')
+        self._file.flush()
+        with suppress(OSError):
+            self._file.read()
         self.close()
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ class VmstatParser(LineParser):
         rejected = self.rejected.count
         row = self._take(line)
         if self._runs is not None and self.rejected.count != rejected:
-            self._runs.interrupted = True
+            self._runs.interrupt()
         return row
 
     def _take(self, line: bytes) -> VmstatRow | None:
@@ -153,7 +153,7 @@ class VmstatParser(LineParser):
         if self._is_comment(tokens):
             self._pass(COMMENT)
             if self._runs is not None:
-                self._runs.interrupted = True
+                self._runs.interrupt()
         elif _is_group_line(tokens):
             self._pass(HEADER)
             self._header = None
@@ -248,7 +248,7 @@ class _Runs:
     """Finds the first row of every run. ``rates``: metrics of which that row has averages since boot."""
 
     def __init__(self, rates: Sequence[int]) -> None:
-        self.interrupted = False  # something else than rows and headers has come since the last row
+        self._interrupted = False
         self._rates = rates
         self._names: list[bytes] = []
         self._fresh = False  # a header has come since the last row
@@ -257,9 +257,13 @@ class _Runs:
         self._time = b""
         self._step = 0  # seconds between the last two rows, 0: unknown
 
+    def interrupt(self) -> None:
+        """Something else than rows and headers has come."""
+        self._interrupted = True
+
     def header(self, names: list[bytes]) -> None:
         """A header has come."""
-        self.interrupted = self.interrupted or names != self._names
+        self._interrupted = self._interrupted or names != self._names
         self._names, self._fresh = names, True
 
     def starts(self, values: list[float], time: bytes) -> bool:
@@ -271,12 +275,12 @@ class _Runs:
             self._step = _seconds_between(self._time, time)
         self._rows += 1
         self._time = time
-        self._fresh = self.interrupted = False
+        self._fresh = self._interrupted = False
         return first
 
     def _repeated(self, values: list[float], time: bytes) -> bool:
         """Whether the header above was repeated within the run."""
-        if self.interrupted:
+        if self._interrupted:
             return False
         if self._time and time:
             gap = _seconds_between(self._time, time)

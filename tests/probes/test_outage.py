@@ -144,7 +144,7 @@ def test_ticks_are_on_time_while_shards_do_not_answer(scene: Scene) -> None:
     scene.until(lambda: scene.applied() >= 5)
     scene.cut()
     began = time.monotonic()
-    scene.works_on(60)
+    scene.works_on(80)
     ended = time.monotonic()
     scene.heal()
     scene.until(lambda: scene.applied() >= 40)
