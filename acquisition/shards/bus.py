@@ -108,7 +108,7 @@ def _lack(directory: Path, redis: RedisBinary, module: str) -> str:
                 return "it does not answer"
             time.sleep(0.005)
     except ShardError:
-        return shard_process.last_words(home)
+        return shard_process.last_words(home).replace(f" {lines['tls-port']}", "")  # the port of this trial
     finally:
         shard_process.stop([shard], [child])
     return ""

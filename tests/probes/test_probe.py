@@ -302,7 +302,8 @@ def test_tools_end_with_the_probe_and_a_hung_one_times_out(host: Host) -> None:
 
 def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
     config = tmp_path / "c.toml"
-    config.write_text(f"[probe]\ninterval_seconds = 0.1\n[probe.processes]\npids = [{os.getpid()}]\n")
+    modules = f"[probe.processes]\npids = [{os.getpid()}]\n[probe.vms]\nenabled = false\n"
+    config.write_text(f"[probe]\ninterval_seconds = 0.1\n{modules}")
     done = subprocess.run(
         [*COMMAND, "--config", str(config), "--dry-run", "--ticks", "3"],
         cwd=ROOT,
