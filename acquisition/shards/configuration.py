@@ -43,7 +43,7 @@ def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) 
 
 
 def loading(module: str) -> dict[str, str]:
-    """That a module is loaded; nothing where there is none."""
+    """The directive that loads a module; empty without one."""
     return {"loadmodule": quoted(module)} if module else {}
 
 

@@ -84,7 +84,7 @@ def inspect(path: str, source: str) -> RedisBinary | None:
 
 def candidates() -> Iterator[tuple[str, str]]:
     """Paths of programs that may serve, with where each is from, the system's first. A wheel puts a copy beside the
-    Python of each environment that has it, which is none of the system's."""
+    Python of each environment that has it, which is not part of the system's."""
     own = {Path(sys.prefix, "bin").resolve(), Path(sys.executable).parent.resolve()}
     places = [*os.environ.get("PATH", "").split(os.pathsep), *_USUAL]
     for place in dict.fromkeys(filter(None, places)):
