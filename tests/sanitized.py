@@ -36,7 +36,7 @@ TESTS = (
     "tests/probes/sources/test_process_step.py",
     "tests/probes/test_columns.py",
 )
-FUZZ = ("--lines", "20000", "--frames", "10000", "--fields", "5000", "--entries", "0", "--failures", "fuzz-failures")
+FUZZ = ("--lines", "60000", "--frames", "10000", "--fields", "5000", "--entries", "0", "--failures", "fuzz-failures")
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
 #: Objects of Python's own allocator lie in arenas in which no overflow is seen; the quarantine would pass for growth.
 OPTIONS = {

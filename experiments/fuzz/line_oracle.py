@@ -78,7 +78,7 @@ class VmstatOracle:
             self._look(self._lines[self._read])
             self._read += 1
         claims = self._claims(self._lines[number - 1])
-        check_range(reading, self._metrics, 0)
+        check_range(reading, self._metrics, 0, reading.cores)
         for column, metric in enumerate(self._metrics):
             if reading.codes[column] == VALID:
                 said, value = claims[metric.name], reading.values[column]
@@ -143,6 +143,9 @@ class PidstatOracle:
         self._metrics = metrics
         self._read = 0
         self._headers: list[_Header] = []
+        self._certain: list[_Header] = []  #: the newest after a blank line: in force whatever comes after it
+        self._blank = True
+        self._cores = 0  #: of the reading before: CPUs that left may have been used
         self._claims: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
 
     def judge(self, reading: Reading, fed: int) -> None:
@@ -153,12 +156,13 @@ class PidstatOracle:
         width = len(self._metrics)
         for row, entity in enumerate(reading.entities):
             pid, first = int(entity.labels["pid"]), reading.lines[row]
-            check_range(reading, self._metrics, row)
+            check_range(reading, self._metrics, row, max(reading.cores, self._cores) if reading.cores else 0)
             for column, metric in enumerate(self._metrics):
                 at = row * width + column
                 if reading.codes[at] == VALID:
                     self._supported(pid, metric.name, reading.values[at], first)
             self._contradictions(reading, row)
+        self._cores = reading.cores
         oldest = min(reading.lines, default=0)
         if len(self._claims) > 256:  # what is older belongs to ticks that are over
             kept = {key: [one for one in found if one[0] > oldest] for key, found in self._claims.items()}
@@ -176,7 +180,9 @@ class PidstatOracle:
         header = _header_of(line.split())
         if header is not None:
             self._headers = [*(each for each in self._headers if each != header), header][-_HEADERS:]
-        for each in self._headers:
+            self._certain = [header] if self._blank else self._certain
+        self._blank = not line.strip()
+        for each in [*self._headers, *(each for each in self._certain if each not in self._headers)]:
             most = _TIME_TOKENS + (_USER_TOKENS if b"USER" in each.names else 0)
             for offset in range(1, most + 1):
                 self._claim(number, line, offset, each)
@@ -196,7 +202,7 @@ class PidstatOracle:
             return
         for name, token in zip(header.names, row, strict=True):
             if name in _PIDSTAT:
-                value = _pidstat_number(token, _PIDSTAT[name][1])
+                value = _pidstat_number(token.rstrip(), _PIDSTAT[name][1])
                 if value is not None:
                     said = self._claims[(int(row[header.pid]), _PIDSTAT[name][0])]
                     if (number, value) not in said[-_HEADERS:]:
@@ -213,10 +219,11 @@ class PidstatOracle:
             raise Unsound(f"line {reading.lines[row]}: CPU time in all is {whole}, its parts differ by {off}")
 
 
-def check_range(reading: Reading, metrics: Sequence[Metric], row: int) -> None:
-    """Raises Unsound when a VALID value of a row is out of its metric's range, or of its machine's."""
+def check_range(reading: Reading, metrics: Sequence[Metric], row: int, cpus: int) -> None:
+    """Raises Unsound when a VALID value of a row is out of its metric's range, or of its machine's (``cpus``, 0: not
+    known)."""
     seconds = reading.dt if reading.dt > 0 else 1.0
-    cores = reading.cores * 1.05 + 0.02 / seconds + _CLOSE if reading.cores else float("inf")
+    cores = cpus * 1.05 + 0.02 / seconds + _CLOSE if cpus else float("inf")
     for name, value, metric in _valid_cells(reading, metrics, row):
         waits = metric.name == "cpu_wait_ratio"  # charged when the wait ends: no bound by cores
         high = min(metric.high, cores) if metric.unit == "cores" and not waits else metric.high

@@ -108,13 +108,23 @@ static int open_file(const char *proc, int pid, int file)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Up to ``most`` bytes of a file of the process; negative: errno. */
+static int is_there(const char *proc, int pid)
+{
+    char path[MOST_PATH];
+    snprintf(path, sizeof path, "%s/%d/%s", proc, pid, NAMES[STAT]);
+    return access(path, F_OK) == 0;
+}
+
+/* Up to ``most`` bytes of a file of the process; negative: errno, EACCES also for a file that is not there although the
+   process is. */
 static ssize_t read_file(const Record *record, const Tick *tick, int file, char *text, size_t most)
 {
     int kept = record->files[file];
     int descriptor = kept >= 0 ? kept : open_file(tick->proc, record->pid, file);
-    if (descriptor < 0)
-        return -errno;
+    if (descriptor < 0) {
+        int error = errno;
+        return error == ENOENT && file != STAT && is_there(tick->proc, record->pid) ? -EACCES : -error;
+    }
     ssize_t size = pread(descriptor, text, most, 0);
     int error = errno;
     if (kept < 0)
@@ -242,22 +252,40 @@ typedef struct {
     Question question;
 } Thread;
 
+/* Nanoseconds of waiting, 0 where they cannot be had; answers 1, or 0: the process is gone, -1: a text that is none. */
+static int find_wait(Record *record, const Tick *tick, Row row, const Thread *thread, char *text, Number *waited)
+{
+    static const int columns[] = {WAIT};
+    const char *said = thread->schedstat;
+    ssize_t size = thread->size;
+    *waited = 0;
+    if (record->files[SCHEDSTAT] == ABSENT)
+        return 1;
+    if (!size) {
+        said = text;
+        size = read_file(record, tick, SCHEDSTAT, text, SHORT);
+    }
+    if (size > 0)
+        return find_numbers(said, said + size, 3, 1, -1, waited, NULL) == 1 ? 1 : -1;
+    if (size < 0 && size != -EACCES && size != -EPERM)
+        return 0;
+    miss(record, row, SCHEDSTAT, columns, COUNT(columns));
+    return 1;
+}
+
 /* Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable. */
 static int find_thread(Record *record, const Tick *tick, Row row, const Thread *thread, char *text, Number *new)
 {
     static const char label[] = "\nvoluntary_ctxt_switches:";
     static const int columns[] = {VOLUNTARY, INVOLUNTARY};
-    const char *said = thread->schedstat;
     if (thread->question.answered) {
         memcpy(new, thread->question.figures, sizeof thread->question.figures);
         return 1;
     }
-    new[0] = record->has_thread ? record->thread[0] : 0;
     new[1] = new[2] = 0;
-    Number waited = new[0];
-    if (find_numbers(said, said + thread->size, 3, 1, -1, &waited, NULL) < 0)
-        return -1;
-    new[0] = waited;
+    int wait = find_wait(record, tick, row, thread, text, &new[0]);
+    if (wait != 1)
+        return wait;
     if (record->files[STATUS] == ABSENT)
         return 1;
     ssize_t length = read_file(record, tick, STATUS, text, LONG);

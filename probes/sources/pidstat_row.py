@@ -90,13 +90,14 @@ def _time_words(line: bytes, lead: int, words: int, header: Header) -> int:
 
 
 def typed(values: Sequence[bytes], header: Header) -> bool:
-    """Whether values are whole numbers or have decimals, as their columns do."""
+    """Whether values are whole numbers or have decimals, as their columns do (--human: decimals before a unit)."""
     for at, decimals in header.figures:
         token = values[at]
         plain = token.removeprefix(b"-").isdigit()
         if decimals and (plain or human_number(token, 1.0)[1] != codes.VALID):
             return False
-        if not decimals and not plain and token != b"-" and human_number(token, 1.0)[1] != codes.VALID:
+        bare = token[-1:].isdigit() or human_number(token, 1.0)[1] != codes.VALID
+        if not decimals and not plain and token != b"-" and bare:
             return False
     return True
 

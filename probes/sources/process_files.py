@@ -16,7 +16,7 @@ A text that says something else than the kernel would is UNREADABLE for this tic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import O_CLOEXEC, O_RDONLY, close, open, pread
+from os import F_OK, O_CLOEXEC, O_RDONLY, access, close, open, pread
 
 from acquisition.model.codes import FIRST, MISSING, NAN, RATE, UNREADABLE
 from acquisition.model.metric import INFINITY
@@ -214,8 +214,7 @@ class ProcessFiles:
             figures = task_stats.read(self._pid)
             if figures is not None:
                 return figures
-        words = schedstat.split(None, 2)
-        waited = numbers(words[1:2])[0] if len(words) == 3 else (self._thread[0] if self._thread else 0)
+        waited = self._waited(schedstat)
         if absent:
             return waited, 0, 0
         text = self._text(_STATUS, LONG)
@@ -224,6 +223,17 @@ class ProcessFiles:
             self._miss(_STATUS)
             return waited, 0, 0
         return waited, *numbers([words[1], words[3]])
+
+    def _waited(self, schedstat: bytes) -> int:
+        """Nanoseconds of waiting; 0 where they cannot be had. Raises ValueError for a text that is none."""
+        if self._descriptors[_SCHEDSTAT] == _ABSENT:
+            return 0
+        text = schedstat or self._text(_SCHEDSTAT)
+        if not text:
+            self._miss(_SCHEDSTAT)
+            return 0
+        _, waited, _ = text.split(None, 2)
+        return numbers([waited])[0]
 
     def _take_stat(self, text: bytes, units: Units) -> None:
         self._stat_text = text
@@ -325,11 +335,16 @@ class ProcessFiles:
             self._miss(file)  # /proc/PID/io of another user's process, no schedstat in this kernel
 
     def _text(self, file: int, size: int = SHORT) -> bytes:
-        """What a file other than ``stat`` says; nothing, taken as MISSING, when it may not be read any more."""
+        """What a file other than ``stat`` says; nothing, taken as MISSING, when it may not be read any more, or is not
+        there although the process is."""
         descriptor = self._descriptors[file]
         try:
             return pread(descriptor, size, 0) if descriptor >= 0 else read_once(f"{self._base}/{FILES[file]}", size)
         except PermissionError:
+            return b""
+        except FileNotFoundError:
+            if not access(f"{self._base}/stat", F_OK):
+                raise
             return b""
 
     def close(self) -> None:

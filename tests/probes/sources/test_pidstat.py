@@ -236,6 +236,15 @@ def test_rows_below_a_lost_header_are_not_read_as_those_before() -> None:
     assert sum(kinds.values()) == 5
 
 
+def test_sizes_have_decimals_only_before_a_unit() -> None:
+    head = "10:00:00      UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command"
+    row = "10:00:01     1000         7      4.00      0.50   {:>5}    1496   0.04  name7"
+    sizes = [("19228", True), ("18.8M", True), ("18.80", False)]
+    for size, sound in sizes:
+        found, _ = counted(BANNER, "", head, row.format(19228), "x", row.format(size).replace("   7 ", "   8 "))
+        assert found == [[7, 8] if sound else [7]]
+
+
 def test_a_process_twice_in_one_block_is_rejected() -> None:
     lines = block("10:00:00", "10:00:01", 7, 8, 7)
     assert counted(BANNER, *lines) == ([[7, 8]], {"headers": 2, "comments": 1, "a process twice in one block": 1})

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.model.codes import FIRST, UNREADABLE, VALID
+from acquisition.model.codes import FIRST, MISSING, UNREADABLE, VALID
 from probes import native, taskstats
 from probes.sources.process_files import COLUMNS, FILES, Units
 from probes.sources.process_table import NativeTable, PythonTable
@@ -88,7 +88,9 @@ TEXTS = {
     "status": plain(STATUS) | labelled(STATUS) | junk,
     "schedstat": st.tuples(counters, counters).map(lambda two: b"%d %d 7\n" % two) | junk,
 }
-ticks = st.lists(st.fixed_dictionaries({}, optional=TEXTS), min_size=1, max_size=6)
+#: Every file but ``stat`` may vanish while the process lives.
+VANISHED = {file: texts | st.none() if file != "stat" else texts for file, texts in TEXTS.items()}
+ticks = st.lists(st.fixed_dictionaries({}, optional=VANISHED), min_size=1, max_size=6)
 
 
 def units(seconds: float, by_threads: bool = False) -> Units:
@@ -112,7 +114,7 @@ def figures(table: NativeTable | PythonTable) -> tuple[list[str], bytes]:
     by_threads=st.booleans(),
 )
 def test_the_same_figures_codes_and_ends(
-    changes: list[dict[str, bytes]], seconds: float, wanted: set[int], kept: bool, delays: bool, by_threads: bool
+    changes: list[dict[str, bytes | None]], seconds: float, wanted: set[int], kept: bool, delays: bool, by_threads: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         base = Path(shutil.copytree(CAPTURES / "before" / str(PID), Path(name) / str(PID)))
@@ -121,7 +123,10 @@ def test_the_same_figures_codes_and_ends(
             table.add(PID, START, frozenset({0} | wanted), delays, EVERY if kept else frozenset())
         for change in [{}, *changes]:
             for file, text in change.items():
-                (base / file).write_bytes(text)
+                if text is None:
+                    (base / file).unlink(missing_ok=True)
+                else:
+                    (base / file).write_bytes(text)
             gone = [table.read(units(seconds, by_threads)) for table in tables]
             assert gone[0] == gone[1]
             assert figures(tables[0]) == figures(tables[1])
@@ -138,6 +143,7 @@ def test_the_same_figures_codes_and_ends(
         ("stat", b"", COLUMNS[0]),
         ("io", b"read_bytes: many\nwrite_bytes: 1\ncancelled_write_bytes: 0\n", COLUMNS[2]),
         ("schedstat", b"1 x 3\n", (*COLUMNS[1], *COLUMNS[3])),
+        ("schedstat", b"1 2\n", (*COLUMNS[1], *COLUMNS[3])),
     ],
 )
 def test_a_text_that_is_none_costs_its_own_figures_and_one_tick(
@@ -158,6 +164,27 @@ def test_a_text_that_is_none_costs_its_own_figures_and_one_tick(
     assert {table.rows()[1][column] for column in columns} <= {FIRST, VALID}
     table.read(units(1.0))
     assert not any(table.rows()[1])
+    table.drop([PID])
+
+
+@pytest.mark.parametrize("make", [NativeTable, PythonTable])
+@pytest.mark.parametrize(("file", "columns"), [("io", COLUMNS[2]), ("schedstat", COLUMNS[3]), ("status", COLUMNS[1])])
+@pytest.mark.parametrize("text", [b"", None])
+def test_what_vanishes_while_the_process_lives_is_missing(
+    tmp_path: Path, make: type[NativeTable | PythonTable], file: str, columns: tuple[int, ...], text: bytes | None
+) -> None:
+    base = Path(shutil.copytree(CAPTURES / "before" / str(PID), tmp_path / str(PID)))
+    table = make(str(tmp_path))
+    table.add(PID, START, EVERY, True, frozenset())
+    table.read(units(1.0))
+    if file == "status":  # not read of a thread that has not run
+        (base / "schedstat").write_bytes(b"10 20 30\n")
+    (base / file).unlink()
+    if text is not None:
+        (base / file).write_bytes(text)
+    for _ in range(2):
+        assert table.read(units(1.0)) == []
+        assert {column for column, code in enumerate(table.rows()[1]) if code == MISSING} == set(columns)
     table.drop([PID])
 
 
