@@ -43,6 +43,7 @@ SUMMARIES = {
     "probe": "sample this host and send its frames to the shards",
     "filter": "check sequence, smooth and store what the probes sent",
     "status": "the health of the pipeline: shards, filter workers, books",
+    "hosts": "list hosts, also those that have expired, and forget one that is gone",
     "query": "read a snapshot of the smoothed state",
     "top": "hosts by heat and what runs on them, live in a terminal",
     "metrics": "print what Prometheus scrapes: samples and the pipeline's health",

@@ -52,7 +52,7 @@ EXIT_CODES: dict[int, str] = {
     EXIT_INTERRUPTED: "stopped by Ctrl-C",
 }
 _PARTLY_SEEN = "some shards or hosts can be seen and some not; what can be is shown"
-_NO_SAMPLES = "there are no samples yet"
+_NO_SAMPLES = "there is no host: none has sent samples yet, or all have expired"
 _DECIDING = {
     66: "", 69: _PARTLY_SEEN, 75: f"{_NO_SAMPLES}, or too few for the rule on any host", 77: "", 78: "", 130: "",
 }  # fmt: skip
@@ -64,6 +64,10 @@ COMMANDS: dict[str, dict[int, str]] = {
     "config": dict.fromkeys((66, 78), ""),
     "demo": dict.fromkeys((1, 69, 73, 75), ""),
     "filter": dict.fromkeys((66, 69, 75, 77, 78), ""),
+    "hosts": {
+        65: "there is no host of the name that is to be forgotten", 66: "", 69: "",
+        75: "the host that is to be forgotten still sends, or may do so", 77: "", 78: "", 130: "",
+    },
     "keys": dict.fromkeys((66, 73, 78), ""),
     "metrics": {
         66: "", 69: "some shards could be read and some not; what could be read is printed", 73: "",

@@ -232,7 +232,9 @@ class Filter(Table):
     reader_retention_bytes: Annotated[
         int, Meta(ge=0, description="the same of a partition at most; wins over the seconds")
     ] = 33554432
-    expire_seconds: Annotated[float, Meta(gt=0, description="hosts silent for so long are forgotten")] = 600.0
+    expire_seconds: Annotated[
+        float, Meta(gt=0, description="hosts silent for so long expire; `shardpulse hosts` still lists them for 7 days")
+    ] = 600.0
     lease_seconds: Annotated[
         float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")
     ] = 2.0

@@ -100,6 +100,10 @@ USERS: dict[str, tuple[Grant, ...]] = {
             (_ANY,),
         ),
         Grant("acl|list"),
+        Grant("watch multi exec", ("commit:{}",)),  # what follows is `shardpulse hosts forget`
+        Grant("hdel", written=("applied:{}", "dormant:{}")),
+        Grant("hset", written=("dormant:{}",)),
+        Grant("del", written=("status:{}:*", "names:{}:*")),
     ),
     KEEPER: (Grant(f"{_ASK} cluster|nodes acl|getuser acl|setuser client|kill config|set"),),
     REPLICATION: (Grant("ping psync replconf"),),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
-from acquisition.snapshot import judgement, sight
+from acquisition.snapshot import judgement, roster, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
@@ -48,6 +48,7 @@ class Finisher:
         self, cluster: Cluster, layout: Layout, naming: Naming, clock: Callable[[], float], down_after: float
     ) -> None:
         self._cluster = cluster
+        self._layout = layout
         self._naming = naming
         self._clock = clock
         self._down_after = down_after
@@ -77,11 +78,15 @@ class Finisher:
         messages += self._naming.name(self._cluster, begun, taken, now, whole=True)
         messages += [block.delay for block in blocks if block.unreachable]
         sight.look(everyone, seen, now, self._down_after)
-        blind = sight.blindness(blocks, seen)
+        blind = sight.blindness(blocks, seen) if begun else self._emptiness(now)
         messages += seen.unanswered
         messages += [blind] if blind else sight.errors(blocks)
         self._sights.remember(everyone, now)
         return Finished(now, tuple(dict.fromkeys(messages)), seen, blind)
+
+    def _emptiness(self, now: float) -> str:
+        """Why there is no host at all."""
+        return roster.blindness(roster.read(self._cluster, self._layout, now))
 
     def remember_past(self, taken: Sequence[Begun], concerned: set[Owner], keep_ticks: int) -> None:
         """Give blocks without values their newest records, those of them that are ``concerned``."""

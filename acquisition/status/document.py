@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.shards.status import HEALTH
-from acquisition.snapshot import lag
+from acquisition.snapshot import lag, roster
 from acquisition.snapshot.books import Account, Totals
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
 from acquisition.status.health import Health, by_set, lost_by_reason
@@ -58,6 +58,7 @@ class StatusDocument(Struct, frozen=True):
             "could be read"
         ),
     ]
+    blind: Annotated[str, Meta(description="why no host at all can be seen; empty where one is in the books")]
     sets: Annotated[dict[str, _Values], Meta(description="the same sums per resource set, by name")]
     hosts: Annotated[
         list[_Values],
@@ -112,6 +113,7 @@ def document(
         exit_code=exit_code(verdict),
         now=round(health.wall, 6),
         books=_books(health),
+        blind=roster.blindness(health.roster) if health.roster is not None and not sets else "",
         sets={set_names.get(number, f"{number:08x}"): _sums(totals) for number, totals in sets.items()},
         hosts=[
             {**_account(row, set_names), "archive": _archived(health.archived.get((row.host, row.resource_set)), row)}

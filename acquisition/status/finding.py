@@ -10,11 +10,12 @@ from acquisition.errors import FrameError
 from acquisition.link.resp import Address
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
-from acquisition.snapshot import lag
+from acquisition.snapshot import lag, roster
 from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.books import Account, Books
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
+from acquisition.snapshot.roster import Roster
 from acquisition.snapshot.workers import Worker, Workers
 from acquisition.wire.archived import Archived
 from acquisition.wire.keys import SLOTS
@@ -93,6 +94,15 @@ def of_hosts(
     found += [_contest(rows[0], reports.get(host)) for host, rows in hosts.items() if _is_contested(rows)]
     refused = [report for report in reports.values() if report.rest.get("refused") == SIGNATURE]
     return found + [Finding(STALE, f"host {report.host_name}", _REFUSED) for report in refused]
+
+
+def of_roster(known: Roster | None, seen: bool) -> list[Finding]:
+    """Why no host at all is ``seen``, or which ones have expired beside those that are."""
+    if known is None or (seen and not known.gone):
+        return []
+    if seen:
+        return [Finding(NOTE, "hosts", roster.missed(known.gone))]
+    return [Finding(STALE, "hosts", roster.blindness(known))]
 
 
 def _is_contested(rows: Sequence[Account]) -> bool:

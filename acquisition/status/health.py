@@ -11,11 +11,12 @@ from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, T
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
-from acquisition.snapshot import books, lag, registered
+from acquisition.snapshot import books, lag, registered, roster
 from acquisition.snapshot.balance import ENDED
 from acquisition.snapshot.books import Account, Books, Totals
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
+from acquisition.snapshot.roster import Roster
 from acquisition.snapshot.workers import Workers, read_workers
 from acquisition.status import shards
 from acquisition.status.finding import (
@@ -30,6 +31,7 @@ from acquisition.status.finding import (
     of_readers,
     of_refusals,
     of_risks,
+    of_roster,
     of_seeds,
     of_shards,
 )
@@ -57,6 +59,7 @@ class Health(NamedTuple):
     findings: list[Finding]
     readers: Sequence[Registered] = ()  #: of the raw streams, beside the filter
     archived: Mapping[tuple[int, int], Archived] = {}  #: the archive's books by (host, resource set)
+    roster: Roster | None = None  #: None: it could not be read
 
 
 def read(
@@ -81,11 +84,13 @@ def read(
     live = Workers((), (), ())
     others: list[Registered] = []
     archived: dict[tuple[int, int], Archived] = {}
+    known: Roster | None = None
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
+        known = roster.read(cluster, layout, wall(), {row.host for row in found.accounts})
         lags = lag.read(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
         others = registered.read(cluster, layout, unread)
@@ -101,10 +106,11 @@ def read(
     findings += of_filter(lags, live)
     findings += of_readers(others)
     findings += of_archived(archived.values(), accounts, set_names)
+    findings += of_roster(known, bool(accounts))
     findings += of_hosts(accounts, found.statuses if found is not None else {}, now, down_after)
     findings += of_probes(found.statuses.values()) if found is not None else []
     ages = _freshness(accounts, now)
-    return Health(now, rows, lags, live, found, books.totals(accounts), ages, findings, others, archived)
+    return Health(now, rows, lags, live, found, books.totals(accounts), ages, findings, others, archived, known)
 
 
 def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:

@@ -46,13 +46,14 @@ def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | N
 def _verdict(health: Health) -> Text:
     kinds = {finding.kind for finding in health.findings}
     verdict = _books_verdict(health)
-    state = "DOWN" if DOWN in kinds else "stale" if STALE in kinds else "all parts work"
+    blind = health.books is not None and not health.books.accounts
+    state = "DOWN" if DOWN in kinds else "BLIND" if blind else "stale" if STALE in kinds else "all parts work"
     return Text.assemble(
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health.wall)),
         "   books ",
         (verdict, "bold green" if verdict == "balanced" else "bold red"),
         "   pipeline ",
-        (state, "bold green" if state == "all parts work" else _STYLES[DOWN if state == "DOWN" else STALE]),
+        (state, "bold green" if state == "all parts work" else _STYLES[DOWN if state.isupper() else STALE]),
     )
 
 

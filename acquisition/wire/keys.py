@@ -10,7 +10,7 @@ key                                             type    written by; holds
 ``raw:{tag}``                                   stream  probes; a frame per entry: ``f``, signed: ``s``
 ``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.commit``)
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
-``dormant:{tag}``                               hash    filter; the same, of sets that were forgotten, expires
+``dormant:{tag}``                               hash    filter; same of expired sets, HOST -> ``acquisition.wire.seen``; expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record with decision inputs, expires
 ``recent:{tag}:HOST:SET``                       string  filter; ring of recent values, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
@@ -120,7 +120,7 @@ def applied(tag: str) -> str:
 
 
 def dormant(tag: str) -> str:
-    """The hash of the last positions of sets that were not heard of for so long that they were forgotten."""
+    """The hash of the last positions of sets that sent nothing for so long that they expired, and of hosts."""
     return f"dormant:{{{tag}}}"
 
 

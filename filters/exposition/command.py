@@ -13,12 +13,12 @@ from acquisition import help_text
 from acquisition.config import endpoints
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
-from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, CannotCreateError
+from acquisition.errors import CannotCreateError
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.status import health
 from acquisition.status.health import Health
-from acquisition.stderr import say
 from filters.exposition.naming import FIGURES, MEAN
 from filters.exposition.options import HOSTS, INPUTS, Options
 from filters.exposition.scrape import Tables, render
@@ -53,11 +53,8 @@ def main(argv: list[str]) -> int:
         sys.stdout.buffer.flush()
     else:
         _replace(Path(options.output), text)
-    for error in snapshot.errors:
-        say(f"shardpulse metrics: warning: {error}")
-    if snapshot.errors:
-        return EXIT_UNAVAILABLE
-    return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+    warn(snapshot, "shardpulse metrics", goes_on=True)
+    return exit_code(snapshot)
 
 
 def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, Health, Tables]:

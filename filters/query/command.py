@@ -11,9 +11,9 @@ from rich.console import Console
 
 from acquisition import help_text
 from acquisition.config.metric_registry import load_checked
-from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError
 from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
+from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.stderr import say
 from filters.query import decisions_command as decisions
 from filters.query.decisions_command import add_common, reader
@@ -59,14 +59,10 @@ def main(argv: list[str]) -> int:
 
 
 def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
-    """Write one snapshot. Raises TemporaryError when there is nothing yet, DataError when a
-    pattern matches nothing."""
-    for error in snapshot.errors:
-        say(f"shardpulse query: warning: {error}")
+    """Write one snapshot. Raises TemporaryError where there is no host, DataError when a pattern matches nothing."""
+    warn(snapshot, "shardpulse query", options.json)
     if snapshot.damaged:
         say(f"shardpulse query: warning: {snapshot.damaged} damaged records")
-    if not snapshot.blocks and not options.json:
-        raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
     console = Console(file=out)
     if options.watch is not None and console.is_terminal and not options.json:
         console.clear()
@@ -82,9 +78,7 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
     else:
         out.writelines(f"{line}\n" for line in lines(chosen))
     out.flush()
-    if snapshot.errors:
-        return EXIT_UNAVAILABLE
-    return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+    return exit_code(snapshot)
 
 
 def _patterns(given: Sequence[str]) -> list[str]:

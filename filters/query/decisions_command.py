@@ -20,7 +20,7 @@ from acquisition.stderr import say
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
-from filters.decisions.picture import CURRENT, Host, Picture
+from filters.decisions.picture import CURRENT, Host
 from filters.decisions.plan import Move
 from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
@@ -184,14 +184,17 @@ class _Asked:
         self._judge = judge
 
     def decide(self) -> Decided:
-        """Read and decide. Raises TemporaryError when there is nothing yet."""
+        """Read and decide. Raises TemporaryError where there is no host, unless a document says so."""
         if self.question == HOT:
             decided = self._judge.newest(self._reader)
         else:
             decided = self._judge.judge(self._reader, self._reader.coherent()).decided
-        _warn(decided.picture)
-        if not decided.picture.hosts:
-            raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
+        hostless = not (decided.picture.hosts or self.options.json)
+        for error in decided.picture.errors:
+            if not (hostless and error == decided.blind):
+                say(f"shardpulse query: warning: {error}")
+        if hostless:
+            raise TemporaryError(decided.blind)
         return decided
 
 
@@ -205,14 +208,10 @@ def _answer(asked: _Asked, out: TextIO) -> int:
         lines = hot_lines(decided, outcomes) if asked.question == HOT else move_lines(decided)
         out.writelines(f"{printable(line)}\n" for line in lines)
     out.flush()
-    if decided.picture.errors or (decided.unplanned and not decided.blind):
+    hostless = not decided.picture.hosts and set(decided.picture.errors) <= {decided.blind}
+    if not hostless and (decided.picture.errors or (decided.unplanned and not decided.blind)):
         return EXIT_UNAVAILABLE
     return EXIT_TEMPORARY if decided.blind else EXIT_OK
-
-
-def _warn(picture: Picture) -> None:
-    for error in picture.errors:
-        say(f"shardpulse query: warning: {error}")
 
 
 def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:

@@ -21,8 +21,6 @@ from acquisition.config import endpoints, metric_registry
 from acquisition.config.settings import Shards
 from acquisition.errors import (
     EXIT_OK,
-    EXIT_TEMPORARY,
-    EXIT_UNAVAILABLE,
     AdmissionError,
     ConfigError,
     DataError,
@@ -33,6 +31,7 @@ from acquisition.errors import (
 from acquisition.link import local_shards
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
+from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.stderr import say, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import columns, plain
@@ -135,10 +134,7 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
     """One table or document."""
     observation = source.read(Wanted(_host_number(options.host)))
     snapshot = observation.snapshot
-    for error in snapshot.errors:
-        say(f"shardpulse top: warning: {error}")
-    if not snapshot.blocks and not options.json:
-        raise TemporaryError("there are no samples yet: are `shardpulse probe` and `shardpulse filter` running?")
+    warn(snapshot, "shardpulse top", options.json)
     listing, rows = _chosen(observation, options)
     if options.json:
         json.dump(document(observation, listing, rows), out)
@@ -146,9 +142,7 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
     else:
         out.writelines(f"{line}\n" for line in plain.table(listing, rows, look))
     out.flush()
-    if snapshot.errors:
-        return EXIT_UNAVAILABLE
-    return EXIT_OK if snapshot.blocks else EXIT_TEMPORARY
+    return exit_code(snapshot)
 
 
 def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO, grace: float) -> int:

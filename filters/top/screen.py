@@ -276,8 +276,6 @@ def _notes(contents: Contents, view: View, still: float | None) -> Text:
         parts.append(f"PAUSED, {seconds(still or 0.0)} old  ", "bold yellow")
     if view.level.pattern and view.typing is None:
         parts.append(f"filter: {view.level.pattern}  ", "bold")
-    if not observation.snapshot.blocks and not observation.snapshot.unread and not observation.error:
-        parts.append("no samples yet: are `shardpulse probe` and `shardpulse filter` running?", "yellow")
     for error in observation.snapshot.errors:
         parts.append(f"{printable(error)}  ", "red")
     if observation.snapshot.damaged:

@@ -14,6 +14,7 @@ from typing import Any
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
 from acquisition.wire import commit
+from acquisition.wire.seen import Seen
 from filters.worker.outgoing import Outgoing
 from filters.worker.pace import Arrivals, together
 from filters.worker.partition import Partition
@@ -50,6 +51,7 @@ class Channel:
         self._expected: deque[tuple[str, int]] = deque()  #: what was asked, and how many replies it has
         self._replies: list[Any] = []
         self._full_until = 0.0
+        self._known: dict[int, Seen] = {}  #: the hosts that it held before its shard came back empty
         self._arrivals = Arrivals(time.monotonic())
 
     @property
@@ -98,6 +100,9 @@ class Channel:
 
     def adopt(self, partition: Partition, connection: Connection) -> None:
         """Go on with a state that was loaded over this connection."""
+        if not partition.commit_id:  # the shard has come back empty
+            partition.miss(self._known.values())
+        self._known = {}
         self._begin_anew(partition, connection)
         self.due = 0.0
 
@@ -105,6 +110,7 @@ class Channel:
         """Close the connection, forget what was awaited and the state, and load at ``due`` (None: never)."""
         if self._connection is not None:
             self._connection.close()
+            self._known = self.partition.known()
         self._begin_anew(empty, None)
         self.due = due
 

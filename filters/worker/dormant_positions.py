@@ -1,31 +1,42 @@
-"""Where dormant resource sets stood, those that were not heard of and are forgotten: so that they go on counting.
+"""Where dormant resource sets stood, those that sent nothing for so long that they expired, and the roster: which hosts
+these were.
 
-Without it, a host that comes back after a power cut of an hour would look like one that never was, and its
+Without the positions, a host that comes back after a power cut of an hour would look like one that never was, and its
 gap of unknown size like none; and the frames of a set that was dormant for a while, still held by its
-probe, would be applied twice.
+probe, would be applied twice. Without the roster, a host that has expired would look like none.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Mapping, Set
+
 from acquisition.errors import FrameError
 from acquisition.link.resp import packed
-from acquisition.wire import keys, position
+from acquisition.wire import keys, position, seen
+from acquisition.wire.seen import Seen
 from filters.worker.state import State
 
-_KEPT_SECONDS = 30 * 86400
+_DAY = 86_400.0
+_KEPT_SECONDS = 30 * 86_400
 _MOST = 10_000  #: of a partition; a position takes some 200 bytes in a shard
+_SPREAD = 1.5  #: hosts hash to partitions: none has so many times its share
 
 
 class DormantPositions:
-    """The positions of a partition's forgotten sets, by their field in ``dormant:{tag}``."""
+    """The positions of a partition's expired sets, by their field in ``dormant:{tag}``, and its hosts without any other
+    (``roster``, by theirs)."""
 
-    def __init__(self, tag: str) -> None:
+    def __init__(self, tag: str, partitions: int = 1) -> None:
         self.key = keys.dormant(tag)
+        self.roster: dict[bytes, bytes] = {}
+        self._most_hosts = int(seen.MOST * (_SPREAD if partitions > 1 else 1.0)) // partitions + 1
         self._positions: dict[bytes, bytes] = {}
 
     def load(self, rows: list[bytes]) -> None:
-        """Take what the shard holds: fields and positions in turn."""
+        """Take what the shard holds: fields and values in turn."""
         self._positions = dict(zip(rows[::2], rows[1::2], strict=True))
+        self.roster = {field: self._positions.pop(field) for field in list(self._positions) if seen.is_field(field)}
 
     def keep(self, state: State) -> list[bytes]:
         """The commands that remember a set which is being forgotten."""
@@ -35,13 +46,47 @@ class DormantPositions:
         return [packed(("HSET", self.key, state.member, data)), packed(("EXPIRE", self.key, _KEPT_SECONDS))]
 
     def recall(self, state: State) -> list[bytes]:
-        """Let a new state go on where it stood; the commands that forget that it was dormant."""
+        """Let a new state go on where it stood; the commands that forget that it was dormant, and its host gone."""
+        known = [] if self.roster.pop(field := state.member[:16], None) is None else [field]
         data = self._positions.pop(state.member, None)
-        if data is None:
+        if data is not None:
+            known.append(state.member)
+            try:
+                state.track.restore(position.decode(data))
+                state.ask_for_table()
+            except FrameError:
+                pass  # somebody else wrote it: the set is a new one
+        return [packed(("HDEL", self.key, *known))] if known else []
+
+    def miss(self, hosts: Iterable[Seen], now: float) -> list[bytes]:
+        """The commands that put hosts on the roster, and take off those that were seen too long ago, or are too many.
+        ``now`` in seconds since 1970."""
+        added = dict(map(seen.encode, hosts))
+        if not added:
             return []
-        try:
-            state.track.restore(position.decode(data))
-            state.ask_for_table()
-        except FrameError:
-            pass  # somebody else wrote it: the set is a new one
-        return [packed(("HDEL", self.key, state.member))]
+        self.roster |= added
+        last = {field: found.last for field, data in self.roster.items() if (found := seen.decode(field, data))}
+        newest = sorted(last, key=last.__getitem__, reverse=True)[: self._most_hosts]
+        kept = {field for field in newest if now - last[field] < seen.KEPT_SECONDS}
+        over = [field for field in self.roster if field not in kept]
+        self.roster = {field: data for field, data in self.roster.items() if field in kept}
+        pairs = [word for pair in added.items() for word in pair]
+        commands = [packed(("HSET", self.key, *pairs)), packed(("EXPIRE", self.key, _KEPT_SECONDS))]
+        return [*commands, packed(("HDEL", self.key, *over))] if over else commands
+
+
+def seen_of(
+    states: Mapping[tuple[int, int], State], heard: Mapping[tuple[int, int], float], hosts: Set[int], now: float
+) -> list[Seen]:
+    """When these ``hosts`` were seen last, each in one or more of ``states``. ``heard`` and ``now`` are monotonic.
+
+    A host's own time is taken unless its clock is far off: the worker may have been started since."""
+    found: dict[int, Seen] = {}
+    for (host, resource_set), state in states.items():
+        if host in hosts:
+            before = found.get(host, Seen(host, "", 0.0))
+            last = time.time() - now + heard.get((host, resource_set), now)
+            last = state.track.wall if 0.0 <= last - state.track.wall < _DAY else last
+            name = before.name or (state.names.host if state.names is not None else "")
+            found[host] = Seen(host, name, max(before.last, last))
+    return list(found.values())

@@ -34,7 +34,14 @@ class _Payload(msgspec.Struct, forbid_unknown_fields=True):
     entities: list[tuple[str, str, str, str, str, dict[str, str]]]
 
 
+class _Host(msgspec.Struct):
+    """The one field of a table that names its host."""
+
+    host: str
+
+
 _decode = msgspec.json.Decoder(_Payload).decode
+_decode_host = msgspec.json.Decoder(_Host).decode
 
 
 class NameTable(NamedTuple):
@@ -45,6 +52,11 @@ class NameTable(NamedTuple):
     ids: npt.NDArray[np.uint64]
     metrics: tuple[str, ...]
     schema: int
+
+    @property
+    def host(self) -> str:
+        """The name of the host."""
+        return _decode_host(self.payload).host
 
     def covers(self, ids: npt.NDArray[np.uint64]) -> bool:
         """Whether all of ``ids`` have a name."""

@@ -11,21 +11,22 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link import happenings
 from acquisition.link.resp import front, pack, word
-from acquisition.wire import commit, keys, readers, rejected
+from acquisition.wire import commit, keys, readers, rejected, seen
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
 from acquisition.wire.readers import Cut
 from acquisition.wire.rejected import SIGNATURE, Rejected
+from acquisition.wire.seen import Seen
 from acquisition.wire.signature import SignatureError
 from filters.worker import oom_commit
-from filters.worker.dormant_positions import DormantPositions
+from filters.worker.dormant_positions import DormantPositions, seen_of
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.sequence import APPLY, contested
@@ -126,7 +127,7 @@ class Partition:
         self.raw_key = keys.raw(tag)
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
-        self.dormant = DormantPositions(tag)
+        self.dormant = DormantPositions(tag, partitions)
         self._set_commit = front(3, "SET", self.commit_key)
         self._applied = word(b"HSET") + word(self.applied_key.encode())
         self._watch = pack(("WATCH", self.commit_key)) + pack(("GET", self.commit_key))
@@ -357,6 +358,8 @@ class Partition:
         limit = self.settings.expire_seconds
         self._expire_at = now + min(_EXPIRE_EVERY, limit / 2)
         gone = [key for key in self.states if now - self._heard.setdefault(key, now) > limit]
+        silent = {host for host, _ in gone} - {host for host, _ in self.states.keys() - set(gone)}
+        self.extra += self.dormant.miss(seen_of(self.states, self._heard, silent, now), time.time())
         for key in gone:
             state = self.states.pop(key)
             del self._heard[key]
@@ -365,6 +368,16 @@ class Partition:
             self.extra += self.dormant.keep(state)
             self.extra.append(pack(("DEL", state.names_key)))
         return bool(gone)
+
+    def known(self) -> dict[int, Seen]:
+        """All hosts that are here or on the roster, by id."""
+        missed = (seen.decode(*pair) for pair in self.dormant.roster.items())
+        here = seen_of(self.states, self._heard, {host for host, _ in self.states}, time.monotonic())
+        return {one.host: one for one in (*missed, *here) if one is not None}
+
+    def miss(self, hosts: Iterable[Seen]) -> None:
+        """Put hosts on the roster that this partition held before its shard came back empty: until they come again."""
+        self.extra += self.dormant.miss(hosts, time.time())
 
 
 def write_positions(key: bytes, states: Mapping[bytes, State]) -> bytes:

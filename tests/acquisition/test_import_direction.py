@@ -40,6 +40,10 @@ ROOMS = {
         "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "acquisition.shards",
         "acquisition.snapshot",
     },
+    "acquisition.hosts": {
+        "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "acquisition.snapshot",
+        "acquisition.status",
+    },
     # What computes: the worker knows no reader.
     "filters.runtime": set(),
     "filters.kernels": {"acquisition.model", "acquisition.wire"},

@@ -61,7 +61,8 @@ def allowed(user: str, command: str, key: str) -> bool:
         tells = {"hset", "hdel", "xadd", "eval"} if name == "told" else {"hset"} if name == "readers" else set()
         return command in reading | {"xread"} | tells
     if user == grants.OPERATOR:
-        return command in {"get", "set", "hgetall", "xtrim"}
+        forgets = {"applied": {"hdel"}, "names": {"del"}}.get(name, set())
+        return command in {"get", "set", "hgetall", "xtrim"} | forgets
     if name in ("raw", "commit", "applied", "rejected", "refused", "lease", "smoothed", "recent", "names", "readers"):
         return command in reading - {"xrange"} | {
             "xread", "set", "xtrim", "del", "xadd", "hset", "hdel", "expire", "zadd", "eval", "evalsha",

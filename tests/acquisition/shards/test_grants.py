@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from acquisition.hosts import forgetting
+from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection, packed
 from acquisition.shards import grants
 from acquisition.shards.launch import Shards
-from acquisition.wire import keys
+from acquisition.wire import keys, position
+from acquisition.wire.layout import Layout
+from acquisition.wire.position import Position
 from filters.worker import oom_commit
 from tests.support import granted as support
 from tests.support.beyond import READS, WRITES, beyond
@@ -41,6 +45,17 @@ def test_a_filter_can_commit_on_a_shard_that_is_full(granted: Shards) -> None:
     with contextlib.closing(Connection(granted.addresses[0], support.user(grants.FILTER))) as connection:
         connection.send(commands)
         assert connection.receive_many(2) == [b"OK", None]
+
+
+def test_an_operator_can_forget_a_host(granted: Shards) -> None:
+    host, layout = len(keys.tags(keys.DEFAULT_PARTITIONS)), Layout()  # of the first partition
+    applied, data = keys.applied(TAG), position.encode(Position(1, 1, 1, 1.0, 1.0))
+    with contextlib.closing(granted.connect()) as cluster:
+        cluster.call(applied, "HSET", applied, keys.member(host, 1), data)
+    with contextlib.closing(Cluster(granted.addresses, support.user(grants.OPERATOR))) as cluster:
+        assert [one.state for one in forgetting.read(cluster, layout, 10.0) if one.host == host] == [forgetting.SILENT]
+        forgetting.forget(cluster, layout, host)
+        assert host not in [one.host for one in forgetting.read(cluster, layout, 10.0)]
 
 
 def test_the_probe_of_a_host_reaches_no_other_partition_and_no_other_status(granted: Shards) -> None:

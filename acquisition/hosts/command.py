@@ -1,0 +1,96 @@
+"""``shardpulse hosts``: which hosts are known, which ones have expired, and taking one off for good."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+from acquisition import help_text
+from acquisition.config import endpoints
+from acquisition.config import loader as config
+from acquisition.errors import EXIT_OK, TemporaryError, UsageError
+from acquisition.hosts import forgetting
+from acquisition.hosts.forgetting import Listed
+from acquisition.link.cluster import Cluster, read_layout
+from acquisition.snapshot import roster
+from acquisition.status.text import printable
+
+_DESCRIPTION = """\
+List the hosts that are there, and those that were seen within 7 days and have expired: a host that has sent
+nothing for [filter] expire_seconds is in no other answer any more. Where all have expired every answer is blind.
+
+`forget` takes hosts off that are gone for good, such as those of machines that were scaled in. Stop the probe of
+a host first: one that still sends is not forgotten. Its samples in an archive stay."""
+
+_EXAMPLES = """
+shardpulse hosts                                     name, id, state, when it was seen last
+shardpulse hosts --json | jq -r '.[] | select(.state == "expired") | .name'
+shardpulse hosts forget web-3                        its machine is gone: nobody misses it
+"""
+_PAUSE = 0.5  #: seconds between two looks at a host that may still send
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; answers its exit code."""
+    options = _parser().parse_args(argv)
+    if options.action and not options.names:
+        raise UsageError("name the hosts: `shardpulse hosts forget NAME...`")
+    settings = config.load(options.config)
+    down_after = settings.snapshot.down_after_seconds
+    with closing(endpoints.connect(endpoints.with_addresses(settings.shards, options.shards))) as cluster:
+        if options.action is None:
+            _show(forgetting.read(cluster, read_layout(cluster), down_after), options.json)
+        else:
+            _forget(cluster, options.names, down_after, time.monotonic() + options.wait)
+    return EXIT_OK
+
+
+def _forget(cluster: Cluster, names: Sequence[str], down_after: float, until: float) -> None:
+    """Forget all of these hosts, or none, as soon as nothing comes from them; until then (monotonic) at most."""
+    layout = read_layout(cluster)
+    while True:
+        found = forgetting.read(cluster, layout, down_after)
+        try:
+            chosen = forgetting.chosen(found, names)
+            break
+        except TemporaryError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_PAUSE)
+    for host in chosen:
+        forgetting.forget(cluster, layout, host.host)
+        print(f"forgot {printable(host.name)} ({host.host:016x}), seen last {_moment(host.last)}")
+
+
+def _show(hosts: Sequence[Listed], as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {"id": f"{one.host:016x}", "name": one.name, "state": one.state, "last": round(one.last, 3) or None}
+            for one in hosts
+        ]
+        json.dump(rows, sys.stdout)
+        print()
+        return
+    width = max((len(printable(one.name)) for one in hosts), default=0)
+    for one in hosts:
+        print(f"{printable(one.name):<{width}}  {one.host:016x}  {one.state:<8} {_moment(one.last)}")
+
+
+def _moment(last: float) -> str:
+    return roster.moment(last) if last else "never"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = help_text.parser("hosts", _DESCRIPTION, _EXAMPLES)
+    parser.add_argument("action", nargs="?", choices=["forget"], help="take hosts off that are gone for good")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of hosts, or their ids in hexadecimal")
+    parser.add_argument(
+        "--wait", type=help_text.seconds, default=0.0, metavar="S", help="forget: wait so long for it to stop sending"
+    )
+    parser.add_argument("--json", action="store_true", help="the list as one JSON document")
+    help_text.add_shards(parser)
+    return parser

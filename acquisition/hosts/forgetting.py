@@ -1,0 +1,135 @@
+"""Which hosts the shards know, and taking one off: a transaction in its partition, a commit like those of a filter.
+
+Whoever writes to a partition leaves a fresh commit id, so the worker that holds the partition sees another one than its
+own and loads again what the shard holds: the host without its positions, names and account. The positions become
+dormant, as those of a host that has expired: if it ever comes back it goes on counting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from acquisition.errors import DataError, FrameError, TemporaryError
+from acquisition.link.cluster import Cluster
+from acquisition.link.resp import Connection, raise_for
+from acquisition.model.identity import host_id
+from acquisition.wire import commit, keys, position, seen, status
+from acquisition.wire.layout import Layout
+from acquisition.wire.position import ENDED, Position
+
+SENDS, SILENT, STOPPED, EXPIRED = "sends", "silent", "stopped", "expired"
+_ATTEMPTS = 200  #: a partition is committed a hundred times a second at most
+
+
+class Listed(NamedTuple):
+    """A host. ``state``: SENDS, SILENT for ``down_after`` seconds, STOPPED in order, or EXPIRED. ``last`` is when its
+    newest samples were taken, in seconds since 1970, 0.0: none ever were."""
+
+    host: int
+    name: str
+    state: str
+    last: float
+
+
+def read(cluster: Cluster, layout: Layout, down_after: float) -> list[Listed]:
+    """All hosts that the shards know, by name. Raises ShardError, TemporaryError and PermissionRefused."""
+    commands = [
+        (keys.applied(tag), command)
+        for tag in layout.tags
+        for command in (("HGETALL", keys.applied(tag)), ("HGETALL", keys.dormant(tag)), ("TIME",))
+    ]
+    replies = list(map(raise_for, cluster.gather(commands)))
+    found: dict[int, Listed] = {}
+    for applied, dormant, clock in zip(replies[::3], replies[1::3], replies[2::3], strict=True):
+        expired = (seen.decode(*pair) for pair in _pairs(dormant))
+        found |= {one.host: Listed(one.host, one.name, EXPIRED, one.last) for one in expired if one is not None}
+        now = int(clock[0]) + int(clock[1]) / 1e6
+        found |= {host: _judged(host, sets, now - down_after) for host, sets in _by_host(applied).items()}
+    here = [host for host, one in found.items() if one.state != EXPIRED]
+    names = [keys.status(layout.tag_of(host), host) for host in here]
+    for host, reply in zip(here, cluster.gather([(name, ("GET", name)) for name in names]), strict=True):
+        found[host] = found[host]._replace(name=_name(host, raise_for(reply)))
+    return sorted(found.values(), key=lambda one: (one.name, one.host))
+
+
+def _by_host(rows: Sequence[bytes]) -> dict[int, list[Position]]:
+    hosts: dict[int, list[Position]] = {}
+    for member, data in _pairs(rows):
+        named = keys.parse_member(member)
+        if named is not None:
+            sets = hosts.setdefault(named[0], [])
+            try:
+                sets.append(position.decode(data))
+            except FrameError:
+                continue  # `status` names it
+    return hosts
+
+
+def _judged(host: int, sets: Sequence[Position], before: float) -> Listed:
+    """A host that is silent if nothing of it is newer than ``before``, or than three of its intervals."""
+    last = max((one.wall for one in sets), default=0.0)
+    patience = 3.0 * min((one.interval for one in sets), default=0.0)
+    ended = bool(sets) and all(one.flags & ENDED for one in sets)
+    return Listed(host, "", STOPPED if ended else SENDS if last > before - patience else SILENT, last)
+
+
+def _name(host: int, data: Any) -> str:
+    """As its probe's own account says; its id where there is none."""
+    try:
+        return status.decode(data).host_name if isinstance(data, bytes) else f"{host:016x}"
+    except FrameError:
+        return f"{host:016x}"
+
+
+def _pairs(rows: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(rows[::2], rows[1::2], strict=True)
+
+
+def chosen(hosts: Sequence[Listed], names: Sequence[str]) -> list[Listed]:
+    """The hosts of these names or ids in hexadecimal.
+
+    Raises DataError for one that there is not, TemporaryError for one that sends: it would come back at once."""
+    found: Mapping[str, list[Listed]] = {
+        name: [one for one in hosts if name in (one.name, f"{one.host:016x}") or one.host == host_id(name)]
+        for name in names
+    }
+    for name, ones in found.items():
+        if not ones:
+            raise DataError(f"no host {name} is known: `shardpulse hosts` lists those that are")
+        if any(one.state == SENDS for one in ones):
+            raise TemporaryError(f"host {name} sends, or did so a moment ago: stop its probe first, then forget it")
+    return list(dict.fromkeys(one for ones in found.values() for one in ones))
+
+
+def forget(cluster: Cluster, layout: Layout, host: int) -> None:
+    """Take a host off the shards. Raises ShardError, TemporaryError and PermissionRefused."""
+    tag = layout.tag_of(host)
+    with closing(cluster.connect(cluster.owner(keys.commit(tag)))) as connection:
+        for _ in range(_ATTEMPTS):
+            if _try(connection, tag, host):
+                return
+    raise TemporaryError(f"{keys.commit(tag)} is committed too often to change it: try again")
+
+
+def _try(connection: Connection, tag: str, host: int) -> bool:
+    """Forget it, unless a filter commits at the same moment."""
+    key, applied, dormant = keys.commit(tag), keys.applied(tag), keys.dormant(tag)
+    _, before, rows = map(raise_for, connection.pipeline([("WATCH", key), ("GET", key), ("HGETALL", applied)]))
+    field = f"{host:016x}".encode()
+    held = {member: data for member, data in _pairs(rows) if member.startswith(field)}
+    sets = [found[1] for member in held if (found := keys.parse_member(member)) is not None]
+    names = [keys.names(tag, host, resource_set) for resource_set in sets]
+    commands: list[tuple[Any, ...]] = [("MULTI",), ("HDEL", dormant, field), ("DEL", keys.status(tag, host), *names)]
+    if held:
+        commands.append(("HSET", dormant, *(word for pair in held.items() for word in pair)))
+        commands.append(("HDEL", applied, *held))
+    if before is not None:
+        fresh = os.urandom(8).hex().encode()
+        commands.append(("SET", key, fresh + before[len(commit.id_of(before)) :]))
+    replies = connection.pipeline([*commands, ("EXEC",)])
+    for reply in replies[:-1]:
+        raise_for(reply)
+    return raise_for(replies[-1]) is not None

@@ -1,0 +1,89 @@
+"""The roster: which hosts were seen and are not there any more, and why a reader without any host is blind.
+
+It lies in the shards, beside the positions of dormant sets, and in the memory of each filter worker, which writes it
+again into a shard that has come back empty. Where shards and filters were all started anew it is gone, and the reader
+says since when.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from acquisition.link.cluster import Cluster
+from acquisition.snapshot.shard_reading import value_of
+from acquisition.wire import keys, seen
+from acquisition.wire.layout import Layout
+from acquisition.wire.seen import Seen
+
+_MOST_NAMED = 5
+
+
+class Roster(NamedTuple):
+    """``gone`` are the hosts that have expired, those last that were seen last. ``refilled`` is when a shard was last
+    found empty, in seconds since 1970, 0.0: never. ``unread`` of all ``partitions`` could not be read."""
+
+    gone: Sequence[Seen]
+    refilled: float
+    unread: int
+    partitions: int
+
+
+def read(cluster: Cluster, layout: Layout, now: float, present: Collection[int] = ()) -> Roster:
+    """The roster at ``now``, seconds since 1970, without the hosts that are ``present`` by id.
+
+    Raises ShardError when no shard answers at all."""
+    commands = [
+        (key, (word, key))
+        for tag in layout.tags
+        for word, key in (("HGETALL", keys.dormant(tag)), ("GET", keys.began(tag)))
+    ]
+    replies = [value_of(reply) for reply in cluster.gather(commands)]
+    gone: dict[int, Seen] = {}
+    unread, refilled = 0, 0.0
+    for rows, began in zip(replies[::2], replies[1::2], strict=True):
+        if not isinstance(rows, list):
+            unread += 1
+            continue
+        found = (seen.decode(*pair) for pair in zip(rows[::2], rows[1::2], strict=True))
+        gone |= {
+            one.host: one
+            for one in found
+            if one is not None and one.host not in present and now - one.last < seen.KEPT_SECONDS
+        }
+        if isinstance(began, bytes) and began.isdigit() and len(began) < 16:
+            refilled = max(refilled, int(began) / 1000.0)
+    return Roster(sorted(gone.values(), key=lambda one: one.last), refilled, unread, len(layout.tags))
+
+
+def blindness(found: Roster) -> str:
+    """Why a reader that has found no host at all is blind."""
+    if found.gone:
+        last = found.gone[-1].last
+        empty = found.refilled > last
+        why = f"since the shards came back empty at {moment(found.refilled)}" if empty else f"since {moment(last)}"
+        return f"no host can be seen {why}: {missed(found.gone)}"
+    if found.unread:
+        return f"no host can be seen: {found.unread} of {found.partitions} partitions cannot be read"
+    if found.refilled:
+        return f"no host can be seen since the shards came back empty at {moment(found.refilled)}: none has come since"
+    return (
+        "no host can be seen: there are no samples yet, none was ever seen here or all were forgotten: are `shardpulse"
+        " probe` and `shardpulse filter` running?"
+    )
+
+
+def missed(gone: Sequence[Seen]) -> str:
+    """Which hosts have expired, in words."""
+    names = ", ".join(one.name for one in gone[: -_MOST_NAMED - 1 : -1])
+    more = f" and {len(gone) - _MOST_NAMED} more" * (len(gone) > _MOST_NAMED)
+    return (
+        f"{len(gone)} known host{'s' * (len(gone) != 1)} expired after [filter] expire_seconds without samples"
+        f" ({names}{more}); `shardpulse hosts forget NAME` takes one off that is gone for good"
+    )
+
+
+def moment(seconds: float) -> str:
+    """A date and a time of day, UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,25 @@
+"""What a command that shows a snapshot says on stderr, and exits with."""
+
+from __future__ import annotations
+
+from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError
+from acquisition.snapshot.snapshot import Snapshot
+from acquisition.stderr import say
+
+
+def warn(snapshot: Snapshot, command: str, goes_on: bool) -> None:
+    """Print what could not be read or seen. Raises TemporaryError where there is no host, unless the command
+    ``goes_on``, as it does for a document that says so."""
+    hostless = not goes_on and not (snapshot.blocks or snapshot.unread)
+    for error in snapshot.errors:
+        if not (hostless and error == snapshot.blind):
+            say(f"{command}: warning: {error}")
+    if hostless:
+        raise TemporaryError(snapshot.blind)
+
+
+def exit_code(snapshot: Snapshot) -> int:
+    """EXIT_TEMPORARY where there is no host and nothing else is wrong, EXIT_UNAVAILABLE where something is."""
+    if not (snapshot.blocks or snapshot.unread) and set(snapshot.errors) <= {snapshot.blind}:
+        return EXIT_TEMPORARY
+    return EXIT_UNAVAILABLE if snapshot.errors else EXIT_OK
