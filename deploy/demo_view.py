@@ -192,7 +192,8 @@ def _shard_cells(line: ShardLine) -> tuple[str, str, str, str]:
     core = f"{shard.core} {'pinned' if shard.pinned else 'NOT PINNED'}"
     load = ABSENT if line.load is None else f"{line.load * 100:.1f}%"
     limit = quantity(shard.memory_limit_bytes, "bytes") if shard.memory_limit_bytes else ABSENT
-    return core, load, quantity(shard.memory_bytes, "bytes"), limit
+    memory = quantity(shard.memory_bytes, "bytes") if shard.memory_bytes else ABSENT
+    return core, load, memory, limit
 
 
 def _books(books: Books) -> Text:

@@ -46,8 +46,7 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
         "freshness_frames": freshness["frames"],
         "first_value_seconds": pipeline.first_value_seconds,
         "shards": [
-            {name: getattr(row, name) for name in ("address", "pid", "core", "pinned", "frames", "memory_bytes")}
-            for row in pipeline.shard_rows
+            row.document(("address", "pid", "core", "pinned", "frames", "memory_bytes")) for row in pipeline.shard_rows
         ],
         "probe": {
             "cpu_percent": pipeline.probe_usage.cpu_percent,

@@ -66,8 +66,11 @@ class ShardStatus(NamedTuple):
         return len(self.slots_leaving) + len(self.slots_arriving)
 
     def document(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of its figures, for JSON."""
-        return {key: getattr(self, key) for key in keys}
+        """Those of its figures, for JSON; None for those that a shard which does not answer would have to give."""
+        return {key: self._known(getattr(self, key)) for key in keys}
+
+    def _known(self, figure: Any) -> Any:
+        return figure if self.answering or figure or isinstance(figure, bool | str | tuple) else None
 
 
 #: The keys of a shard in JSON: of ``shards status``, of shards of others, and of ``status`` and ``top``.

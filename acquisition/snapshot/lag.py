@@ -41,9 +41,16 @@ def read(
     ]
 
 
-def worst_of(worker: Worker, lags: Iterable[Lag]) -> float:
-    """The longest wait in the partitions of a worker, seconds."""
-    return max((lag.seconds or 0.0 for lag in lags if lag.number in worker.partitions), default=0.0)
+def worst_of(worker: Worker, lags: Iterable[Lag]) -> float | None:
+    """The longest wait in the partitions of a worker, seconds; None while that of one of them is unknown."""
+    return worst(lag for lag in lags if lag.number in worker.partitions)
+
+
+def worst(lags: Iterable[Lag]) -> float | None:
+    """The longest wait, seconds; None while one is unknown."""
+    waits = [lag.seconds for lag in lags]
+    known = [seconds for seconds in waits if seconds is not None]
+    return max(known, default=0.0) if len(known) == len(waits) else None
 
 
 def _lag(number: int, tag: str, entries: Any, clock: Any, known: bool) -> Lag:

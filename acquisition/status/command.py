@@ -14,11 +14,12 @@ from rich.console import Console
 from acquisition import help_text
 from acquisition.config import endpoints, metric_registry
 from acquisition.config import loader as config
-from acquisition.errors import DataError
+from acquisition.errors import DataError, UnavailableError
 from acquisition.repetition import add_watch, repeat
 from acquisition.shards.nodes import Members
 from acquisition.status import health, text
 from acquisition.status.document import document, exit_code, in_trouble, verdict_of
+from acquisition.status.finding import DOWN
 from acquisition.status.health import Health
 
 _DESCRIPTION = """\
@@ -65,11 +66,15 @@ def main(argv: list[str]) -> int:
 
 
 def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
-    """Write one look. Raises DataError when there is no host of the name that was asked for."""
+    """Write one look. Raises DataError when there is no host of the name that was asked for, UnavailableError when the
+    books that could be read have none."""
     verdict = verdict_of(found, options.lossless)
-    accounts = found.books.accounts if found.books is not None else []
-    chosen = text.matching(accounts, options.host) if options.host else in_trouble(found, options.top)
+    chosen = text.matching(found.accounts, options.host) if options.host else in_trouble(found, options.top)
     if options.host and not chosen:
+        if found.books is None or found.unread:
+            raise UnavailableError(
+                f"host {options.host}: not in what could be read of the books; {_first_reason(found)}"
+            )
         raise DataError(f"no host {options.host} in the books; `shardpulse query --set host` lists hosts")
     if options.json:
         json.dump(msgspec.to_builtins(document(found, names, chosen, verdict)), out)
@@ -83,6 +88,10 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
             console.print(line)
     out.flush()
     return exit_code(verdict)
+
+
+def _first_reason(found: Health) -> str:
+    return next((f"{row.about}: {row.text}" for row in found.findings if row.kind == DOWN), "some are not read")
 
 
 def _parser() -> argparse.ArgumentParser:

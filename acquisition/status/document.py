@@ -54,12 +54,14 @@ class StatusDocument(Struct, frozen=True):
             description="balanced, made, before, applied, invalid, lost, lost_by_reason, pending, missing, unsent, "
             "duplicated, dropped, shed, gaps; frames, resent_frames, refused_frames, duplicate_frames; rejected "
             "(entries put aside); accounts, unbalanced, unreported, silent (counts of accounts); unreadable "
-            "(partitions without an answer). made = before + applied + lost + pending in samples. null when nothing "
-            "could be read"
+            "(partitions without an answer: all counts are of the others). made = before + applied + lost + pending in "
+            "samples. null when nothing could be read"
         ),
     ]
     blind: Annotated[str, Meta(description="why no host at all can be seen; empty where one is in the books")]
-    sets: Annotated[dict[str, _Values], Meta(description="the same sums per resource set, by name")]
+    sets: Annotated[
+        dict[str, _Values] | None, Meta(description="the same sums per resource set, by name; null as of books")
+    ]
     hosts: Annotated[
         list[_Values],
         Meta(
@@ -72,20 +74,31 @@ class StatusDocument(Struct, frozen=True):
         dict[str, float] | None,
         Meta(description="p50, p99, worst: ages in seconds of the newest samples; null when there are none"),
     ]
-    shards: Annotated[list[_Values], Meta(description="as acquisition.shards.status.ShardStatus")]
-    workers: Annotated[list[_Values], Meta(description="as acquisition.snapshot.workers.Worker, and behind_seconds")]
-    unowned: Annotated[list[int], Meta(description="partitions without a worker")]
-    partitions: Annotated[list[_Values], Meta(description="number, behind_seconds (null: unknown), problem")]
-    readers: Annotated[list[_Values], Meta(description="as acquisition.snapshot.registered.Registered: the archive")]
+    shards: Annotated[
+        list[_Values],
+        Meta(description="as acquisition.shards.status.ShardStatus; null is a figure of a shard that does not answer"),
+    ]
+    workers: Annotated[
+        list[_Values] | None,
+        Meta(
+            description="as acquisition.snapshot.workers.Worker, and behind_seconds (null: unknown); null when nothing "
+            "could be read, as unowned, partitions and readers are then"
+        ),
+    ]
+    unowned: Annotated[list[int] | None, Meta(description="partitions without a worker")]
+    partitions: Annotated[list[_Values] | None, Meta(description="number, behind_seconds (null: unknown), problem")]
+    readers: Annotated[
+        list[_Values] | None, Meta(description="as acquisition.snapshot.registered.Registered: the archive")
+    ]
     findings: Annotated[list[_Values], Meta(description="kind (unbalanced, down, stale, note), about, text")]
 
 
 def verdict_of(found: Health, lossless: bool = False) -> Verdict:
     """The verdict; ``lossless``: where anything is lost the books do not balance."""
     kinds = {finding.kind for finding in found.findings}
-    if UNBALANCED in kinds or (lossless and (found.totals.lost or found.totals.gaps)):
+    if UNBALANCED in kinds or (lossless and found.totals is not None and (found.totals.lost or found.totals.gaps)):
         return Verdict.UNBALANCED
-    if found.books is not None and not found.books.accounts and not found.books.unreadable:
+    if found.books is not None and not found.books.accounts and not found.unread:
         return Verdict.EMPTY
     return Verdict.DOWN if DOWN in kinds else Verdict.STALE if STALE in kinds else Verdict.OK
 
@@ -97,8 +110,7 @@ def exit_code(verdict: Verdict) -> int:
 
 def in_trouble(found: Health, most: int) -> list[Account]:
     """Unbalanced accounts first, then those whose probe is not heard of, then those with losses."""
-    accounts = found.books.accounts if found.books is not None else []
-    trouble = [row for row in accounts if row.faults or not row.known or row.lost or row.gaps]
+    trouble = [row for row in found.accounts if row.faults or not row.known or row.lost or row.gaps]
     return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
 
 
@@ -106,15 +118,16 @@ def document(
     health: Health, set_names: Mapping[int, str], accounts: Sequence[Account], verdict: Verdict
 ) -> StatusDocument:
     """The document; ``accounts`` are those of ``hosts``."""
-    found, workers = health.books, health.workers
-    sets = by_set(found.accounts if found is not None else [])
+    workers, lags, readers = health.workers, health.lags, health.readers
     return StatusDocument(
         verdict=verdict,
         exit_code=exit_code(verdict),
         now=round(health.wall, 6),
         books=_books(health),
-        blind=roster.blindness(health.roster) if health.roster is not None and not sets else "",
-        sets={set_names.get(number, f"{number:08x}"): _sums(totals) for number, totals in sets.items()},
+        blind=roster.blindness(health.roster) if health.roster is not None and not health.accounts else "",
+        sets=None
+        if health.books is None
+        else {set_names.get(number, f"{number:08x}"): _sums(sums) for number, sums in by_set(health.accounts).items()},
         hosts=[
             {**_account(row, set_names), "archive": _archived(health.archived.get((row.host, row.resource_set)), row)}
             for row in accounts
@@ -123,19 +136,21 @@ def document(
         if health.freshness is None
         else {name: round(value, 6) for name, value in health.freshness._asdict().items()},
         shards=[row.document(HEALTH) for row in health.shards],
-        workers=[{**row._asdict(), "behind_seconds": lag.worst_of(row, health.lags)} for row in workers.workers],
-        unowned=list(workers.unowned),
-        partitions=[
-            {"number": row.number, "behind_seconds": row.seconds, "problem": row.problem} for row in health.lags
-        ],
-        readers=[row._asdict() for row in health.readers],
+        workers=None
+        if workers is None
+        else [{**row._asdict(), "behind_seconds": lag.worst_of(row, lags or ())} for row in workers.workers],
+        unowned=None if workers is None else list(workers.unowned),
+        partitions=None
+        if lags is None
+        else [{"number": row.number, "behind_seconds": row.seconds, "problem": row.problem} for row in lags],
+        readers=None if readers is None else [row._asdict() for row in readers],
         findings=[finding._asdict() for finding in health.findings],
     )
 
 
 def _books(health: Health) -> _Values | None:
     found = health.books
-    if found is None:
+    if found is None or health.totals is None:
         return None
     own = {"rejected": found.rejected, "unreadable": found.unreadable}
     return {"balanced": found.balanced, **_sums(health.totals), **own}

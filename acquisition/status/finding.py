@@ -261,6 +261,7 @@ def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
 
 def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
     """What is to be said of the workers."""
+    known = [row for row in lags if row.seconds is not None]
     found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
     free = len(live.unowned)
     if free and not live.workers:
@@ -273,10 +274,10 @@ def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
     if len({worker.figures for worker in live.workers if worker.figures}) > 1:
         found.append(Finding(NOTE, "filter", _OTHER_FIGURES))
     for worker in live.workers:
-        worst = lag.worst_of(worker, lags)
+        worst = lag.worst_of(worker, known) or 0.0
         if worst > BEHIND_SECONDS:
             found.append(Finding(STALE, f"worker {worker.name}", f"is {worst:.0f} s behind"))
-    waited = lag.worst_of(Worker("", "", 0.0, 0.0, live.unowned), lags)
+    waited = lag.worst_of(Worker("", "", 0.0, 0.0, live.unowned), known) or 0.0
     if waited > BEHIND_SECONDS:
         found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
     return found

@@ -47,19 +47,30 @@ class Freshness(NamedTuple):
 
 
 class Health(NamedTuple):
-    """One look. ``books`` is None when they could not be read; a finding says why then."""
+    """One look. What could not be read is None, never empty or 0; a finding says why. Where some partitions could
+    not be read (``unread``), the figures are of the others."""
 
     wall: float
     shards: list[ShardStatus]
-    lags: list[Lag]
-    workers: Workers
+    lags: list[Lag] | None
+    workers: Workers | None
     books: Books | None
-    totals: Totals
-    freshness: Freshness | None  #: None: there are no samples
+    totals: Totals | None
+    freshness: Freshness | None  #: None: there are no samples, or that is unknown
     findings: list[Finding]
-    readers: Sequence[Registered] = ()  #: of the raw streams, beside the filter
+    readers: Sequence[Registered] | None = ()  #: of the raw streams, beside the filter
     archived: Mapping[tuple[int, int], Archived] = {}  #: the archive's books by (host, resource set)
     roster: Roster | None = None  #: None: it could not be read
+
+    @property
+    def accounts(self) -> list[Account]:
+        """Those that could be read."""
+        return self.books.accounts if self.books is not None else []
+
+    @property
+    def unread(self) -> int:
+        """How many partitions the books lack; 0 as well when there are no books at all."""
+        return len(self.books.unreadable) if self.books is not None else 0
 
 
 def read(
@@ -80,9 +91,9 @@ def read(
     nobodies = shards.strangers(members, rows)
     clocks = of_clocks(rows, before, wall())
     found: Books | None = None
-    lags: list[Lag] = []
-    live = Workers((), (), ())
-    others: list[Registered] = []
+    lags: list[Lag] | None = None
+    live: Workers | None = None
+    others: list[Registered] | None = None
     archived: dict[tuple[int, int], Archived] = {}
     known: Roster | None = None
     findings: list[Finding] = []
@@ -97,20 +108,22 @@ def read(
         archived = registered.read_archived(cluster, layout, unread)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
-    refusals = _refusals([*unread, *live.errors, *(row.error for row in lags)])
+    errors = live.errors if live is not None else ()
+    refusals = _refusals([*unread, *errors, *(row.error for row in lags or ())])
     _check_one_answers(rows, [*refusals, *(found.refusals if found is not None else ())])
     accounts = found.accounts if found is not None else []
     now = wall()
     findings += of_books(found, set_names) if found is not None else []
     findings += of_shards(rows) + of_refusals(refusals, rows) + of_risks(rows) + of_seeds(nobodies) + clocks
-    findings += of_filter(lags, live)
-    findings += of_readers(others)
+    findings += of_filter(lags, live) if lags is not None and live is not None else []
+    findings += of_readers(others or ())
     findings += of_archived(archived.values(), accounts, set_names)
     findings += of_roster(known, bool(accounts))
     findings += of_hosts(accounts, found.statuses if found is not None else {}, now, down_after)
     findings += of_probes(found.statuses.values()) if found is not None else []
     ages = _freshness(accounts, now)
-    return Health(now, rows, lags, live, found, books.totals(accounts), ages, findings, others, archived, known)
+    sums = books.totals(accounts) if found is not None else None
+    return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
 
 
 def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:

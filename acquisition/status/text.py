@@ -11,13 +11,15 @@ from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot import books, lag
 from acquisition.snapshot.books import Account, Totals
 from acquisition.snapshot.lag import Lag
+from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Worker
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
-from acquisition.status.health import Freshness, Health, by_set, lost_by_reason
+from acquisition.status.health import Health, by_set, lost_by_reason
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 
 WIDTH = 80
+UNKNOWN = "unknown"  #: in the place of a figure that could not be read
 _STYLES = {UNBALANCED: "bold red", DOWN: "bold red", STALE: "yellow", NOTE: "dim"}
 _MARGIN = 10
 
@@ -32,12 +34,12 @@ def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | N
     yield from _summary(health)
     yield Text()
     yield from _shards(health.shards)
-    if health.workers.workers:
+    if health.workers is not None and health.workers.workers:
         yield Text()
-        yield from _workers(health.workers.workers, health.lags, most)
-    if health.books is not None and health.books.accounts:
+        yield from _workers(health.workers.workers, health.lags or (), most)
+    if health.accounts:
         yield Text()
-        yield from _sets(health.books.accounts, set_names)
+        yield from _sets(health.accounts, set_names)
     if health.findings:
         yield Text()
         yield from _findings(health.findings, most)
@@ -62,28 +64,50 @@ def _books_verdict(health: Health) -> str:
         return "NOT BALANCED"
     if health.books is None:
         return "NOT READ"
-    missing = len(health.books.unreadable)
-    return f"INCOMPLETE ({missing} of {len(health.lags)} partitions not read)" if missing else "balanced"
+    return "INCOMPLETE" if health.unread else "balanced"
 
 
 def _summary(health: Health) -> Iterator[Text]:
-    totals = health.totals
-    yield from _books(totals)
-    hosts = {row.host for row in health.books.accounts} if health.books is not None else set()
+    """Books, hosts, shards, filter and further readers; what could not be read is said to be unknown."""
+    if health.unread:
+        unread = f"{health.unread} of {len(health.lags or ())} partitions could not be read"
+        yield Text(f"Unknown: {unread}; figures are of the others.", "bold red")
+    if health.totals is None:
+        yield from [_row(title, UNKNOWN, "bold red") for title in ("samples", "frames", "hosts", "age")]
+    else:
+        yield from _books(health.totals)
+        yield _row("hosts", _hosts(health, health.totals))
+        yield _row("age", _freshness(health))
+    yield _row("shards", _cluster(health.shards))
+    if health.workers is None or health.lags is None or health.books is None:
+        yield _row("filter", UNKNOWN, "bold red")
+    else:
+        yield from _filter(health.workers.workers, health.lags, health.books.rejected)
+    yield from _readers(health.readers)
+
+
+def _hosts(health: Health, totals: Totals) -> str:
+    hosts = {row.host for row in health.accounts}
+    if not hosts:
+        return UNKNOWN if health.unread else "none"
     unknown = totals.silent + totals.unreported
     told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all probes are heard of"
-    yield _row("hosts", f"{len(hosts):,}; {told}" if hosts else "none")
-    yield _row("age", _freshness(health.freshness))
-    yield _row("shards", _cluster(health.shards))
-    held = sum(len(worker.partitions) for worker in health.workers.workers)
-    worst = max((row.seconds or 0.0 for row in health.lags), default=0.0)
-    rejected = health.books.rejected if health.books is not None else 0
-    yield _row(
-        "filter",
-        f"{_plural(len(health.workers.workers), 'worker')} for {held} of {len(health.lags)} partitions,"
-        f" at worst {worst:.2f} s behind, {rejected:,} put aside",
-    )
-    for reader in health.readers:
+    return f"{'at least ' * bool(health.unread)}{len(hosts):,}; {told}"
+
+
+def _filter(workers: Sequence[Worker], lags: Sequence[Lag], rejected: int) -> Iterator[Text]:
+    held = sum(len(worker.partitions) for worker in workers)
+    known = [row for row in lags if row.seconds is not None]
+    where = f" in {len(known)} of these" if len(known) < len(lags) else ""
+    told = f"at worst {lag.worst(known):.2f} s behind{where}" if known else f"how far behind is {UNKNOWN}"
+    who = f"{_plural(len(workers), 'worker')} for {held} of {len(lags)} partitions"
+    yield from _wrapped("filter", f"{who}, {told}, {rejected:,} put aside", "", _MARGIN)
+
+
+def _readers(readers: Sequence[Registered] | None) -> Iterator[Text]:
+    if readers is None:
+        yield _row("readers", UNKNOWN, "bold red")
+    for reader in readers or ():
         yield _row(
             _cut(reader.name, _MARGIN - 1),
             f"{reader.behind_seconds:.0f} s behind, {reader.archived:,} samples archived, {reader.open:,} in open"
@@ -141,9 +165,10 @@ def _remark(name: str, totals: Totals) -> str:
     return ""
 
 
-def _freshness(ages: Freshness | None) -> str:
+def _freshness(health: Health) -> str:
+    ages = health.freshness
     if ages is None:
-        return "no samples yet"
+        return UNKNOWN if health.unread else "no samples yet"
     return f"newest samples p50 {ages.p50:.2f} s, p99 {ages.p99:.2f} s, worst {ages.worst:.2f} s old"
 
 
@@ -185,7 +210,8 @@ def _workers(rows: Sequence[Worker], lags: Sequence[Lag], most: int) -> Iterator
     yield Text(f"{'FILTER WORKER':<44}{'STEP':<6}{'PARTITIONS':>15}{'BEHIND':>15}", "dim")
     for row in rows[:most]:
         name = f"{_cut(row.name, 43):<44}{row.step or '?':<6}"
-        yield Text(f"{name}{len(row.partitions):>15}{lag.worst_of(row, lags):>13.2f} s")
+        behind = lag.worst_of(row, lags)
+        yield Text(f"{name}{len(row.partitions):>15}{UNKNOWN if behind is None else f'{behind:.2f} s':>15}")
     if len(rows) > most:
         yield Text(f"… and {len(rows) - most} more", "dim")
 
@@ -212,8 +238,7 @@ def _findings(findings: Sequence[Finding], most: int) -> Iterator[Text]:
 
 def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]:
     """Every count of one host, one resource set after the other."""
-    rows = matching(health.books.accounts if health.books is not None else (), host)
-    for row in rows:
+    for row in matching(health.accounts, host):
         name = names.get(row.resource_set, format(row.resource_set, "08x"))
         age = "" if row.report_age is None else f", {row.report_age:.1f} s ago"
         verdict = ("balanced", "green") if row.balanced else ("NOT BALANCED", "bold red")

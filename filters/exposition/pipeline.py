@@ -103,11 +103,12 @@ READER = _table("reader", ("reader",), (
     ("open_samples", GAUGE, "", "Samples of minutes that are still open", lambda row: row.open),
 ))  # fmt: skip
 FILTER = _table("filter", (), (
-    ("workers", GAUGE, "", "Filter workers that are alive", lambda health: len(health.workers.workers)),
+    ("workers", GAUGE, "", "Filter workers that are alive",
+     lambda health: None if health.workers is None else len(health.workers.workers)),
     ("unowned_partitions", GAUGE, "", "Partitions that no worker holds at this moment",
-     lambda health: len(health.workers.unowned)),
+     lambda health: None if health.workers is None else len(health.workers.unowned)),
     ("waiting_seconds", GAUGE, "seconds", "How long the oldest entry of all partitions has waited",
-     lambda health: max((row.seconds for row in health.lags if row.seconds is not None), default=None)),
+     lambda health: max((row.seconds for row in health.lags or () if row.seconds is not None), default=None)),
 ))  # fmt: skip
 LEDGER = _table("books", (), (
     ("balanced", GAUGE, "", "1: every part of the books could be read, and all counts agree; absent: none could",
@@ -128,18 +129,17 @@ _KINDS = (UNBALANCED, DOWN, STALE, NOTE)
 
 def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) -> list[Filled]:
     """All families; ``hosts`` and ``sets`` are labels by number, as the snapshot has them."""
-    accounts = health.books.accounts if health.books is not None else []
-    books = [(_account_labels(row, hosts, sets), row) for row in accounts]
+    books = [(_account_labels(row, hosts, sets), row) for row in health.accounts]
     shards = [(syntax.labels(("shard",), (row.address,)), row) for row in health.shards]
     grave = {risk.about for risk in finding.of_risks(health.shards) if risk.kind == STALE}
     risks = [(text, (row, f"shard {row.address}" in grave)) for text, row in shards]
-    partitions = [(f'partition="{row.number}"', row) for row in health.lags]
+    partitions = [(f'partition="{row.number}"', row) for row in health.lags or ()]
     workers = [
-        (syntax.labels(("worker", "id"), (row.name, row.id)), (row, lag.worst_of(row, health.lags)))
-        for row in health.workers.workers
+        (syntax.labels(("worker", "id"), (row.name, row.id)), (row, lag.worst_of(row, health.lags or ())))
+        for row in (health.workers.workers if health.workers is not None else ())
     ]
     found = [*_filled(FILTER, [("", health)]), *_filled(LEDGER, [("", health)])]
-    readers = [(syntax.labels(("reader",), (row.name,)), row) for row in health.readers]
+    readers = [(syntax.labels(("reader",), (row.name,)), row) for row in health.readers or ()]
     for table, rows in (
         (BOOKS, books), (PROBE, books), (SHARD, shards), (RISK, risks), (PARTITION, partitions), (WORKER, workers),
         (READER, readers),

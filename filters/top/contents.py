@@ -51,7 +51,7 @@ class Contents(NamedTuple):
     hosts_history: History
     below: Mapping[Place, Opened] = {}
     sets: tuple[str, ...] = ()
-    lost: int = 0  #: samples, of all hosts
+    lost: int | None = None  #: samples, of all hosts that could be read; None while that is unknown
 
 
 def develop(before: Contents | None, observation: Observation, view: View) -> Contents:
@@ -100,9 +100,10 @@ def place_of(level: Level) -> Place:
     return level.host, level.resource_set, level.entity
 
 
-def _lost(snapshot: Snapshot) -> int:
+def _lost(snapshot: Snapshot) -> int | None:
     positions = (block.position for block in (*snapshot.blocks, *snapshot.unread))
-    return sum(position.lost for position in positions if position is not None)
+    known = [position.lost for position in positions if position is not None]
+    return sum(known) if known or not snapshot.errors else None
 
 
 def _sets(contents: Contents, host: int) -> tuple[str, ...]:

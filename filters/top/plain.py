@@ -80,7 +80,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
         rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
                    unit, mean, deviation, trend, last, extra (of further kernels, by name), validity, memory,
                    memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
-                   use (of a host its cpu_busy_ratio), or of the metric. null: there is no value
+                   use (of a host its cpu_busy_ratio), or of the metric. null: there is no value, or it is unknown
         hidden     rows that --top or --filter left out
         shards     as acquisition.shards.status.HEALTH
         errors     what could not be read or seen
@@ -99,6 +99,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
 def _row(listing: Listing, at: int) -> dict[str, Any]:
     figures = {name: digits(getattr(listing, name)[at]) for name in ("mean", "deviation", "trend", "last", "memory")}
     extra = {plane.figure: digits(column[at]) for plane, column in listing.extra.items()}
+    known = has_figures(listing, at)
     return {
         "kind": listing.kind,
         "name": listing.names[at],
@@ -109,11 +110,11 @@ def _row(listing: Listing, at: int) -> dict[str, Any]:
         "extra": extra,
         "memory_unit": listing.memory_unit,
         "validity": codes.name_of(int(listing.codes[at])),
-        "invalid": int(listing.invalid[at]),
-        "missing": int(listing.missing[at]),
+        "invalid": int(listing.invalid[at]) if known else None,
+        "missing": int(listing.missing[at]) if known else None,
         "age_seconds": digits(listing.age[at]),
-        "tick": int(listing.tick[at]),
-        "interval": float(listing.interval[at]),
+        "tick": int(listing.tick[at]) or None,
+        "interval": float(listing.interval[at]) or None,
         "state": STATES[listing.state[at]],
         "reason": listing.reasons[at],
     }

@@ -230,7 +230,9 @@ def _load(contents: Contents) -> Text:
     known = contents.hosts.mean[np.isfinite(contents.hosts.mean)]
     figures = f"cpu median {np.median(known):.3f}, highest {known.max():.3f}" if len(known) else "cpu missing"
     text = Text(f"{figures}  ")
-    text.append(f"samples lost {contents.lost:,}", "bold red" if contents.lost else "")
+    least = "at least " * bool(contents.observation.snapshot.errors)
+    lost = "unknown" if contents.lost is None else f"{least}{contents.lost:,}"
+    text.append(f"samples lost {lost}", "" if contents.lost == 0 else "bold red")
     return text.append("  ").append_text(_shards(contents.observation.shards))
 
 

@@ -61,6 +61,8 @@ def account(host: str, name: str | None = None, **changes) -> Account:
 
 
 def health(*accounts: Account, readable: bool = True, **changes) -> Health:
-    books = Books(list(accounts), {}, 4, [], {}, {}) if readable else None
-    empty = Health(NOW, [], [], Workers((), (), ()), books, totals(accounts), None, [])
-    return empty._replace(**changes)
+    books = Books(list(accounts), {}, 4, [], {}, {})
+    found = Health(NOW, [], [], Workers((), (), ()), books, totals(accounts), None, [])
+    if not readable:
+        found = found._replace(lags=None, workers=None, books=None, totals=None, readers=None)
+    return found._replace(**changes)

@@ -59,18 +59,23 @@ const named = (all) => (all.length > 3 ? `${all.slice(0, 2).join(", ")} and ${al
 function factsOf(status) {
   const { books, freshness, shards, workers, service } = status;
   const up = shards.filter((shard) => shard.answering || shard.refuses).length;
-  const used = shards.map((shard) => shard.memory_bytes / shard.memory_limit_bytes).filter(present);
-  const behind = workers.map((worker) => worker.behind_seconds).filter(present);
+  const used = shards.map((shard) => (present(shard.memory_bytes) ? shard.memory_bytes / shard.memory_limit_bytes : null)).filter(present);
+  const behind = (workers ?? []).map((worker) => worker.behind_seconds).filter(present);
+  const unread = Object.keys(books?.unreadable ?? {}).length;
+  const read = unread ? `in what could be read: ${count(unread, "partition")} could not` : "";
   return [
     fact("freshness p99", freshness && age(freshness.p99), freshness && `p50 ${age(freshness.p50)}, worst ${age(freshness.worst)}`),
-    fact("books", books && (books.balanced ? "balanced" : "unbalanced"), books && `${books.applied.toLocaleString("en")} samples applied`, books && !books.balanced && "bad"),
-    fact("lost", books && books.lost.toLocaleString("en"), "samples", books?.lost ? "warn" : ""),
-    fact("invalid", books && books.invalid.toLocaleString("en"), "samples, kept with their reason"),
+    fact("books", books && word(status), read || (books && `${books.applied.toLocaleString("en")} samples applied`), books && !books.balanced && "bad"),
+    fact("lost", books && books.lost.toLocaleString("en"), read || "samples", books?.lost ? "warn" : ""),
+    fact("invalid", books && books.invalid.toLocaleString("en"), read || "samples, kept with their reason"),
     fact("shards", shards.length ? `${up} of ${shards.length}` : null, used.length ? `fullest ${quantity(Math.max(...used), "ratio")}` : "", up < shards.length ? "bad" : ""),
-    fact("filter workers", String(workers.length), behind.length ? `${age(Math.max(...behind))} behind` : "how far behind is unknown", workers.length ? "" : "bad"),
+    fact("filter workers", workers && String(workers.length), behind.length ? `${age(Math.max(...behind))} behind` : "how far behind is unknown", workers?.length ? "" : "bad"),
     fact("streams", String(service.streams), count(service.streams_cut_off, "slow one") + " cut off"),
   ];
 }
+
+/** The books in a word: what is missing of them does not make them wrong. */
+const word = ({ books, verdict }) => (books.balanced ? "balanced" : verdict !== "unbalanced" ? "incomplete" : "unbalanced");
 
 const fact = (label, value, note = "", kind = "") => ({ label, value: value ?? null, note: note || "", kind: kind || "" });
 

@@ -194,11 +194,19 @@ def test_a_shard_that_is_gone_is_said_to_be(start_cluster: StartCluster, capsys:
     assert found["books"]["made"] == 40
     assert not found["books"]["balanced"]
     gone = next(row for row in found["shards"] if not row["answering"])
+    assert {gone[name] for name in ("memory_bytes", "slots", "clients", "uptime_seconds", "clock")} == {None}
     assert gone["address"] == str(shards.addresses[2])
     assert "cannot be reached" in gone["problem"]
     text = ask(shards, capsys)[1]
     assert "INCOMPLETE" in text
+    unread = len(found["books"]["unreadable"])
+    assert f"Unknown: {unread} of {keys.DEFAULT_PARTITIONS} partitions could not be read; figures are of the" in text
+    assert "hosts     at least 1; " in text
+    assert f" in {keys.DEFAULT_PARTITIONS - unread} of these," in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
     assert f"{shards.addresses[2]}" in text
+    assert shardpulse(["status", "--shards", _addresses(shards), "--host", "beta"]) == EXIT_UNAVAILABLE
+    assert "host beta: not in what could be read of the books" in capsys.readouterr().err
     for pid in shards.pids[:2]:
         os.kill(pid, signal.SIGKILL)
     assert shardpulse(["status", "--shards", _addresses(shards)]) == EXIT_UNAVAILABLE
@@ -232,6 +240,17 @@ def test_two_shards_have_no_majority_without_each_other(start_cluster: StartClus
     assert "two have no majority without each other" in eventually(refusal)
     survivor.close()
     assert told(), "also when the other one refuses everything"
+    eventually(lambda: look(shards, capsys)["books"] is None)
+    text = ask(shards, capsys)[1]
+    assert "books NOT READ   pipeline DOWN" in text
+    for title in ("samples", "frames", "hosts", "age", "filter", "readers"):
+        assert f"{title:<10}unknown\n" in text
+    assert not any(f" {said}" in text for said in ("0 made", "0 lost", "0.00 s behind", "no samples"))
+    found = look(shards, capsys, "--lossless")
+    unread = ("books", "sets", "freshness", "workers", "unowned", "partitions", "readers")
+    assert {name: found[name] for name in unread} == dict.fromkeys(unread)
+    assert shardpulse(["status", "--shards", _addresses(shards), "--host", "alpha"]) == EXIT_UNAVAILABLE
+    assert "not in what could be read of the books" in capsys.readouterr().err
     pipeline.close()
     cluster.close()
 

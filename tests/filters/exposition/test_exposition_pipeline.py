@@ -50,6 +50,11 @@ def test_books_that_do_not_balance() -> None:
     assert series["shardpulse_books_balanced"] == {(): 0}
 
 
+def test_a_pipeline_that_could_not_be_read_has_no_figures() -> None:
+    series = read(health(readable=False))
+    assert [name for name in series if name.startswith(("shardpulse_books_", "shardpulse_filter_"))] == []
+
+
 def test_of_a_silent_probe_nothing_is_pending_for_all_we_know() -> None:
     series = read(health(account("web", report=SILENT, report_age=60.0)))
     assert series["shardpulse_probe_silent"] == {("web", "host"): 1}

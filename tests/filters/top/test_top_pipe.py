@@ -133,6 +133,7 @@ def test_json(scene: Scene, addresses: str, capsys: Capture) -> None:
     assert rows["busy"]["memory"] == pytest.approx(0.9)
     assert (rows["dark"]["mean"], rows["dark"]["validity"], rows["dark"]["missing"]) == (None, "MISSING", 1)
     assert (rows["gone"]["state"], rows["gone"]["mean"], rows["gone"]["memory"]) == ("down", None, None)
+    assert (rows["gone"]["invalid"], rows["gone"]["missing"]) == (None, None)
     assert rows["calm"]["invalid"] == 1
     assert len(answer["shards"]) == 2
 
