@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from acquisition.config.archive import Archive
 from acquisition.errors import ShardpulseError
+from acquisition.model.codes import WITHOUT_VALUE
 from filters.archive.engine import make_engine, told
 from filters.archive.place import url_of
 from filters.archive.schema import episodes
@@ -28,7 +29,8 @@ def archived(settings: Archive, stays: bool, since: float) -> Archived | None:
         url = url_of(settings)
         engine = make_engine(url)
         with told(url), engine.connect() as connection:
-            query = select(func.count(), func.sum(episodes.c.samples)).where(episodes.c.started >= since)
+            failed = episodes.c.code.not_in(WITHOUT_VALUE)
+            query = select(func.count(), func.sum(episodes.c.samples)).where(episodes.c.started >= since, failed)
             count, samples = connection.execute(query).one()
         engine.dispose()
     except ShardpulseError:

@@ -53,6 +53,7 @@ class Books(NamedTuple):
     pending: int | None = None
     lost: int | None = None
     sources: tuple[str, ...] = ()
+    without_value: int | None = None
 
 
 def render(
@@ -199,8 +200,8 @@ def _shard_cells(line: ShardLine) -> tuple[str, str, str, str]:
 def _books(books: Books) -> Text:
     style = "bold red" if books.lost else "bold green" if books.lost == 0 else ""
     text = Text.assemble("samples lost ", (_thousands(books.lost), style))
-    for name in ("made", "applied", "pending", "invalid"):
-        text.append(f" · {name} {_thousands(getattr(books, name))}")
+    for name in ("made", "applied", "pending", "invalid", "without_value"):
+        text.append(f" · {name.replace('_', ' ')} {_thousands(getattr(books, name))}")
     if books.sources:
         text.append(f"\nsources · {printable(', '.join(books.sources))}")
     return text

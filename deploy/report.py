@@ -8,16 +8,19 @@ from typing import Any
 from demo_view import Books, ShardLine
 from pipeline import Pipeline
 
+from acquisition.status.health import without_value
+
 
 def document(pipeline: Pipeline) -> dict[str, Any]:
     """Everything measured, as plain values; None where nothing could be measured.
 
     ``samples_in`` is the probe's own count; of these ``samples_smoothed`` were valid and
-    are in the averages, ``samples_invalid`` were kept with a code, ``samples_pending`` were still
+    are in the averages, ``samples_invalid`` failed a check and were kept with a code, ``samples_without_value`` have
+    none, by the count of a probe that was not started again (else both are unknown), ``samples_pending`` were still
     on their way at the end. CPU is in percent of one core, from the first smoothed value
     on; memory is PSS; ``freshness_ms`` includes the reader's polling period of 5 ms.
     ``samples_lost`` counts what nobody holds any more, and what is gone from the streams until the probe has
-    sent it again. ``books_balance`` says that made = before + smoothed + invalid + lost + pending and
+    sent it again. ``books_balance`` says that made = before + smoothed + invalid + without value + lost + pending and
     that no two counts contradict each other.
     ``samples_lost_at_worst`` is the largest loss that any reading of the books showed, before
     ``frames_resent`` made it good. ``missed_ticks`` counts the ticks when no probe ran as well.
@@ -26,13 +29,15 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
     blocks = pipeline.snapshot.blocks if pipeline.snapshot is not None else ()
     freshness = pipeline.freshness()
     probe = pipeline.account.get("probe", {})
+    without = _without_value(pipeline)
     return {
         "seconds": round(pipeline.seconds, 3),
         "hosts": len({block.host_id for block in blocks}) if totals else None,
         "entities": _entities(pipeline) if totals else None,
         "samples_in": totals.made if totals else None,
-        "samples_smoothed": totals.applied - totals.invalid if totals else None,
+        "samples_smoothed": totals.applied - totals.invalid - without if totals and without is not None else None,
         "samples_invalid": totals.invalid if totals else None,
+        "samples_without_value": without,
         "samples_pending": totals.pending - totals.missing if totals else None,
         "samples_lost": totals.lost + totals.missing if totals else None,
         "samples_lost_at_worst": pipeline.lost_at_worst if totals else None,
@@ -108,6 +113,7 @@ def summary(result: dict[str, Any]) -> str:
             f"{result['seconds']:.1f} s: {_count(result['samples_in'])} samples made"
             f" of {_count(result['entities'])} entities,"
             f" {_count(result['samples_smoothed'])} smoothed, {_count(result['samples_invalid'])} invalid,"
+            f" {_count(result['samples_without_value'])} without a value,"
             f" {_count(result['samples_pending'])} pending, {_count(result['samples_lost'])} lost"
             f" (at worst {_count(result['samples_lost_at_worst'])}, {_count(result['frames_resent'])} frames resent)",
             f"{freshness_text(fresh)} over {result['freshness_frames']} frames;"
@@ -126,7 +132,7 @@ def _archive(kept: dict[str, Any] | None) -> str:
     place = kept["place"] if kept["stays"] else "gone with the demo; --archive PATH keeps it"
     return (
         f"the archive kept {_count(kept['invalid_samples'])} invalid samples in {_count(kept['episodes'])} episodes"
-        f" (beside first samples and what no source provides): {place}"
+        f": {place}"
     )
 
 
@@ -149,7 +155,14 @@ def view_books(pipeline: Pipeline) -> Books:
         return Books(sources=tuple(sources(pipeline)))
     lost = totals.lost + totals.missing
     pending = totals.pending - totals.missing
-    return Books(totals.made, totals.applied, totals.invalid, pending, lost, tuple(sources(pipeline)))
+    without = _without_value(pipeline)
+    return Books(totals.made, totals.applied, totals.invalid, pending, lost, tuple(sources(pipeline)), without)
+
+
+def _without_value(pipeline: Pipeline) -> int | None:
+    """What the probe has counted since its start, None when that was not the start of the demo."""
+    counts = None if pipeline.books is None else without_value(pipeline.books.statuses.values())
+    return None if counts is None or pipeline.probe.restarts else sum(counts.values())
 
 
 def loss_line(pipeline: Pipeline) -> str:

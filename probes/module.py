@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import Protocol
 
+from acquisition.model.codes import FIRST, IS_INVALID, MISSING, VALID, name_of
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
 from acquisition.wire.frame import Samples
@@ -63,6 +64,7 @@ class Module:
         self.source = source
         self.interval = schedule.interval
         self.invalid = 0
+        self.without_value = {MISSING: 0, FIRST: 0}  # samples by code
         self.samples = 0
         self.readings = 0
         self.timeouts = 0
@@ -126,8 +128,11 @@ class Module:
         self._check(reading)
         self._name_entities(reading, tick)
         codes = reading.codes
-        invalid = len(codes) - codes.count(0)
-        self.invalid += invalid
+        marked = codes.count(VALID) < len(codes)
+        if marked:
+            self.invalid += codes.translate(IS_INVALID).count(1)
+            for code in self.without_value:
+                self.without_value[code] += codes.count(code)
         self.samples += len(codes)
         self.readings += 1
         self._sink.offer(
@@ -142,7 +147,7 @@ class Module:
                 reading.monotonic,
                 self._ids,
                 pack(reading.values),
-                bytes(codes) if invalid else b"",
+                bytes(codes) if marked else b"",
             )
         )
 
@@ -196,6 +201,7 @@ class Module:
             "latest_seconds": round(schedule.latest_seconds, 6),
             "samples": self.samples,
             "invalid": self.invalid,
+            "without_value": {name_of(code): count for code, count in self.without_value.items()},
             "problem": self.problem,
             **self.source.account(),
         }

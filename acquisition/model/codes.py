@@ -40,6 +40,12 @@ NAMES: tuple[str, ...] = (
     "CONTESTED",
 )
 
+#: Codes of samples without a value though nothing failed. Every other code but VALID says that a check failed: only
+#: such samples are *invalid*, wherever samples are counted.
+WITHOUT_VALUE = (MISSING, FIRST, LATE)
+#: 1 for each byte that is the code of an invalid sample, else 0; for ``bytes.translate``, or as an index.
+IS_INVALID = bytes((code & CODE_MASK) not in (VALID, *WITHOUT_VALUE) for code in range(256))
+
 
 def name_of(code: int) -> str:
     """The name of a code; an unknown number is shown as ``CODE<n>``, never hidden."""

@@ -16,7 +16,7 @@ from acquisition.shards.status import HEALTH
 from acquisition.snapshot import lag, roster
 from acquisition.snapshot.books import Account, Totals
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
-from acquisition.status.health import Health, by_set, lost_by_reason
+from acquisition.status.health import Health, by_set, lost_by_reason, without_value
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 
@@ -51,8 +51,10 @@ class StatusDocument(Struct, frozen=True):
     books: Annotated[
         _Values | None,
         Meta(
-            description="balanced, made, before, applied, invalid, lost, lost_by_reason, pending, missing, unsent, "
-            "duplicated, dropped, shed, gaps; frames, resent_frames, refused_frames, duplicate_frames; rejected "
+            description="balanced, made, before, applied, invalid (of these, samples that failed a check), "
+            "without_value (made without one since the probes started, by code; null: no probe says), lost, "
+            "lost_by_reason, pending, missing, unsent, duplicated, dropped, shed, gaps; frames, resent_frames, "
+            "refused_frames, duplicate_frames; rejected "
             "(entries put aside); accounts, unbalanced, unreported, silent (counts of accounts); unreadable "
             "(partitions without an answer: all counts are of the others). made = before + applied + lost + pending in "
             "samples. null when nothing could be read"
@@ -124,10 +126,14 @@ def document(
         exit_code=exit_code(verdict),
         now=round(health.wall, 6),
         books=_books(health),
-        blind=roster.blindness(health.roster) if health.roster is not None and not health.accounts else "",
+        blind="" if health.accounts or not (health.books and health.roster) else roster.blindness(health.roster),
         sets=None
         if health.books is None
-        else {set_names.get(number, f"{number:08x}"): _sums(sums) for number, sums in by_set(health.accounts).items()},
+        else {
+            name: _sums(sums, without_value(health.reports.values(), name))
+            for number, sums in by_set(health.accounts).items()
+            for name in (set_names.get(number, f"{number:08x}"),)
+        },
         hosts=[
             {**_account(row, set_names), "archive": _archived(health.archived.get((row.host, row.resource_set)), row)}
             for row in accounts
@@ -153,11 +159,12 @@ def _books(health: Health) -> _Values | None:
     if found is None or health.totals is None:
         return None
     own = {"rejected": found.rejected, "unreadable": found.unreadable}
-    return {"balanced": found.balanced, **_sums(health.totals), **own}
+    sums = _sums(health.totals, without_value(health.reports.values()))
+    return {"balanced": found.balanced, **sums, **own}
 
 
-def _sums(totals: Totals) -> _Values:
-    return {**totals._asdict(), "lost_by_reason": lost_by_reason(totals)}
+def _sums(totals: Totals, without: dict[str, int] | None) -> _Values:
+    return {**totals._asdict(), "lost_by_reason": lost_by_reason(totals), "without_value": without}
 
 
 def _archived(found: Archived | None, row: Account) -> _Values | None:

@@ -44,8 +44,8 @@ _SLOW_PROBES = (
 )
 _UNREADABLE = (
     "run without CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH and may not read /proc/PID/io of other users' processes: "
-    "disk_read_bytes_per_second, disk_write_bytes_per_second and disk_write_cancelled_bytes_per_second of these are "
-    "MISSING, and count as invalid; give them these capabilities if these figures are wanted"
+    "disk_read_bytes_per_second, disk_write_bytes_per_second and disk_write_cancelled_bytes_per_second of these have "
+    "no value (MISSING), which is not invalid; give them these capabilities if these figures are wanted"
 )
 _CONTESTED = (
     "a second sender uses this name: no figure of it is VALID, and what the younger one sends is not taken; give each "

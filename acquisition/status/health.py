@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import books, lag, registered, roster
@@ -36,6 +38,9 @@ from acquisition.status.finding import (
     of_shards,
 )
 from acquisition.wire.archived import Archived
+from acquisition.wire.status import Status
+
+_WITHOUT_VALUE = tuple(map(name_of, WITHOUT_VALUE))
 
 
 class Freshness(NamedTuple):
@@ -66,6 +71,11 @@ class Health(NamedTuple):
     def accounts(self) -> list[Account]:
         """Those that could be read."""
         return self.books.accounts if self.books is not None else []
+
+    @property
+    def reports(self) -> Mapping[int, Status]:
+        """The probes' own accounts by host, those that could be read."""
+        return self.books.statuses if self.books is not None else {}
 
     @property
     def unread(self) -> int:
@@ -118,9 +128,9 @@ def read(
     findings += of_filter(lags, live) if lags is not None and live is not None else []
     findings += of_readers(others or ())
     findings += of_archived(archived.values(), accounts, set_names)
-    findings += of_roster(known, bool(accounts))
-    findings += of_hosts(accounts, found.statuses if found is not None else {}, now, down_after)
-    findings += of_probes(found.statuses.values()) if found is not None else []
+    findings += of_roster(known, bool(accounts)) if found is not None else []
+    reports = found.statuses if found is not None else {}
+    findings += of_hosts(accounts, reports, now, down_after) + of_probes(reports.values())
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
@@ -146,6 +156,19 @@ def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
     """The totals of each resource set."""
     numbers = sorted({account.resource_set for account in accounts})
     return {number: books.totals(row for row in accounts if row.resource_set == number) for number in numbers}
+
+
+def without_value(reports: Iterable[Status], resource_set: str = "") -> dict[str, int] | None:
+    """Samples without a value (acquisition.model.codes.WITHOUT_VALUE) by code, of one resource set or all, as probes
+    have counted them since they started; None while none of them says."""
+    found: Counter[str] = Counter()
+    for report in reports:
+        modules = report.rest.get("modules")
+        for name, module in modules.items() if isinstance(modules, dict) else ():
+            counts = module.get("without_value") if isinstance(module, dict) else None
+            if isinstance(counts, dict) and resource_set in ("", name):
+                found.update({code: counts[code] for code in _WITHOUT_VALUE if type(counts.get(code)) is int})
+    return dict(found) or None
 
 
 def lost_by_reason(totals: Totals) -> dict[str, int]:

@@ -14,7 +14,7 @@ from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Worker
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
-from acquisition.status.health import Health, by_set, lost_by_reason
+from acquisition.status.health import Health, by_set, lost_by_reason, without_value
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 
@@ -76,6 +76,7 @@ def _summary(health: Health) -> Iterator[Text]:
         yield from [_row(title, UNKNOWN, "bold red") for title in ("samples", "frames", "hosts", "age")]
     else:
         yield from _books(health.totals)
+        yield from _without_value(without_value(health.reports.values()))
         yield _row("hosts", _hosts(health, health.totals))
         yield _row("age", _freshness(health))
     yield _row("shards", _cluster(health.shards))
@@ -152,9 +153,16 @@ def _books(totals: Totals) -> Iterator[Text]:
     )
 
 
+def _without_value(counts: Mapping[str, int] | None) -> Iterator[Text]:
+    if counts is not None:
+        reasons = ", ".join(f"{count:,} {code}" for code, count in counts.items())
+        told = f"{sum(counts.values()):,} samples since the probes started: {reasons}"
+        yield from _wrapped("no value", told, "", _MARGIN)
+
+
 def _remark(name: str, totals: Totals) -> str:
     if name == "applied" and totals.invalid:
-        return f" ({totals.invalid:,} of them invalid)"
+        return f" ({totals.invalid:,} of them invalid: a check failed)"
     if name == "lost" and totals.lost:
         reasons = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in lost_by_reason(totals).items() if count]
         return f" ({', '.join(reasons)})"
@@ -245,6 +253,7 @@ def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]
         yield Text.assemble((f"{_cut(row.host_name or '?', 40)} {name}", "bold"), f" ({row.host:016x})  ", verdict)
         yield _row("probe", f"{row.report}{age}; epoch {row.epoch}")
         yield from _books(books.totals([row]))
+        yield from _without_value(without_value([health.reports[row.host]] if row.host in health.reports else (), name))
         yield _row("given up", f"{row.dropped:,} dropped, {row.shed:,} shed, {row.go_backs:,} times gone back")
         if found := health.archived.get((row.host, row.resource_set)):
             yield from _archived(found, row)

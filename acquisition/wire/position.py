@@ -49,7 +49,7 @@ class Position(NamedTuple):
     flags: int = 0  #: WANT_TABLE, SHEDS, ENDED, CONTESTED
     before: int = 0  #: samples made before the first frame that this record knows of
     applied: int = 0  #: samples applied, valid or not
-    invalid: int = 0  #: of these, samples with a code other than VALID
+    invalid: int = 0  #: of these, samples that failed a check (acquisition.model.codes.IS_INVALID)
     lost: int = 0  #: samples that the probe no longer held when they were missed
     frames: int = 0  #: frames applied, tables included
     lost_frames: int = 0

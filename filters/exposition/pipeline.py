@@ -15,10 +15,10 @@ from acquisition.snapshot.balance import SILENT
 from acquisition.snapshot.books import Account
 from acquisition.status import finding
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
-from acquisition.status.health import Health
+from acquisition.status.health import Health, without_value
 from filters.exposition import syntax
 from filters.exposition.labels import SET, is_own_name
-from filters.exposition.syntax import COUNTER, GAUGE, Family, Filled
+from filters.exposition.syntax import COUNTER, GAUGE, Family, Filled, Series
 
 #: A family, and the figure of it that one row (an account, a shard …) gives.
 Table = tuple[tuple[Family, Callable[[Any], float | int | None]], ...]
@@ -120,6 +120,10 @@ LEDGER = _table("books", (), (
     ("rejected_entries", COUNTER, "", "Entries of raw streams that were no frames, put aside",
      lambda health: None if health.books is None else health.books.rejected),
 ))  # fmt: skip
+WITHOUT_VALUE = Family(
+    "shardpulse_probe_without_value_samples", COUNTER,
+    "Samples without a value since the start of the probe, by code: no check failed", labels=(*SET, "validity"),
+)  # fmt: skip
 FINDINGS = Family(
     "shardpulse_findings", GAUGE, "What `shardpulse status` finds, by kind: down and stale need someone, note does not",
     labels=("kind",),
@@ -145,9 +149,16 @@ def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) 
         (READER, readers),
     ):  # fmt: skip
         found += _filled(table, rows)
+    found.append((WITHOUT_VALUE, [series for text, row in books for series in _without_value(text, row, health, sets)]))
     kinds = [finding.kind for finding in health.findings]
     found.append((FINDINGS, [(f'kind="{kind}"', kinds.count(kind)) for kind in _KINDS]))
     return found
+
+
+def _without_value(text: str, row: Account, health: Health, sets: Mapping[int, str]) -> list[Series]:
+    report, name = health.reports.get(row.host), sets.get(row.resource_set)
+    counts = without_value([report], name) if report is not None and name else None
+    return [(f'{text},validity="{code}"', count) for code, count in (counts or {}).items()]
 
 
 def _filled(table: Table, rows: list[tuple[str, Any]]) -> list[Filled]:

@@ -27,8 +27,13 @@ from filters.exposition.syntax import GAUGE, Family, Filled, Series
 
 INVALID = Family(
     "shardpulse_sample_invalid", GAUGE,
-    "1 for each sample that is not valid at its tick, with the reason; absent for valid ones",
+    "1 for each sample that failed a check at its tick, with the reason; absent for all others",
     labels=(*ENTITY, "resource_set", "metric", "validity"),
+)  # fmt: skip
+WITHOUT_VALUE = Family(
+    "shardpulse_sample_without_value", GAUGE,
+    "1 for each sample that has no value at its tick though no check failed, with the reason (MISSING, FIRST, LATE)",
+    labels=INVALID.labels,
 )  # fmt: skip
 STALE = Family(
     "shardpulse_sample_stale_seconds", GAUGE,
@@ -47,8 +52,9 @@ class Sheet(NamedTuple):
 
 
 class Invalid(NamedTuple):
-    """One sample that is not valid."""
+    """One sample that is not valid: it ``failed`` a check, or has no value."""
 
+    failed: bool
     reason: Series
     age: Series
 
@@ -109,7 +115,9 @@ def described(metric: Metric, name: naming.Name) -> str:
 def invalid(found: Iterable[Sheet], more: Iterable[Invalid] = ()) -> list[Filled]:
     """The families that tell which samples are not valid, why, and since when. Their absence means VALID."""
     all_of_them = [*(row for sheet in found for row in _invalid_of(sheet)), *more]
-    return [(INVALID, [row.reason for row in all_of_them]), (STALE, [row.age for row in all_of_them])]
+    by_family = ((INVALID, True), (WITHOUT_VALUE, False))
+    found_of = [(family, [row.reason for row in all_of_them if row.failed == failed]) for family, failed in by_family]
+    return [*found_of, (STALE, [row.age for row in all_of_them])]
 
 
 def late(
@@ -127,7 +135,7 @@ def late(
 def invalid_sample(sheet: Sheet, row: int, metric: str, code: int, age: float | None) -> Invalid:
     """The series of a sample that is not valid; ``age`` seconds from the last valid one to its tick."""
     who = f"{sheet.rows.texts[row]},{syntax.labels(STALE.labels[3:], (sheet.resource_set, metric))}"
-    return Invalid((f'{who},validity="{codes.name_of(code)}"', 1), (who, age))
+    return Invalid(bool(codes.IS_INVALID[code]), (f'{who},validity="{codes.name_of(code)}"', 1), (who, age))
 
 
 def _invalid_of(sheet: Sheet) -> Iterator[Invalid]:

@@ -50,7 +50,7 @@ FIGURES: tuple[tuple[Family, Figure], ...] = tuple(
          "Sampling time by the host's clock less the time by the filter's clock when it had the samples: above 0 the "
          "host's clock is ahead, far below 0 it is behind or the samples waited", _clock_offset),
         ("applied_samples", COUNTER, "", "Samples applied by the filter in this epoch", _count("applied")),
-        ("invalid_samples", COUNTER, "", "Applied samples that were not valid", _count("invalid")),
+        ("invalid_samples", COUNTER, "", "Applied samples that failed a check", _count("invalid")),
         ("lost_samples", COUNTER, "", "Samples that the probe had given up when the filter missed them",
          _count("lost")),
         ("duplicate_frames", COUNTER, "", "Frames dropped because they had been applied already", _count("duplicates")),

@@ -230,7 +230,7 @@ _MEMORY = Column(
 )  # fmt: skip
 _INVALID = Column(
     INVALID, "INV", 3, _invalid, lambda rows, at: str(rows.invalid[at]), lambda rows: rows.invalid,
-    "samples of this tick that failed a check (not those that are MISSING or LATE); of a host its own metrics", rank=4,
+    "samples of this tick that failed a check (not MISSING, FIRST, LATE: no value); of a host its own metrics", rank=4,
 )  # fmt: skip
 _AGE = Column(
     AGE, "AGE", 6, _age, lambda rows, at: seconds(float(rows.age[at])), lambda rows: rows.age,

@@ -18,7 +18,7 @@ from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import Entity
 from filters.text.quantities import printable, seconds
-from filters.top.listing import ENTITIES, METRICS, Listing, valid_age
+from filters.top.listing import ENTITIES, METRICS, Listing, absent, failed, valid_age
 
 CPU = "cpu_ratio"
 MEMORY = "memory_resident_bytes"
@@ -69,7 +69,7 @@ def list_entities(block: Block, now: float, contested: Mapping[str, Placement] |
     )._replace(
         memory=_column(block, MEAN, index.get(MEMORY)),
         memory_unit="bytes",
-        invalid=((validity != codes.VALID) & ~absent(validity)).sum(1) * block.has_values,
+        invalid=failed(validity).sum(1),
         missing=absent(validity).sum(1),
     )
     return _placed(listing, block, contested) if contested else listing
@@ -142,7 +142,7 @@ def _listing(
         last=figures[LAST],
         codes=code,
         memory=np.full(n, np.nan),
-        invalid=((code != codes.VALID) & ~absent(code)).astype(np.int64),
+        invalid=failed(code).astype(np.int64),
         missing=absent(code).astype(np.int64),
         age=np.where(np.isfinite(age), age, np.nan),
         state=np.full(n, STATES.index(block.state), np.uint8),
@@ -189,11 +189,6 @@ def _codes(block: Block) -> npt.NDArray[np.uint8]:
     """Codes without the outlier flag."""
     plain: npt.NDArray[np.uint8] = block.codes() & np.uint8(codes.CODE_MASK)
     return plain
-
-
-def absent(code: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Where there is no value: none is provided, or it is late."""
-    return np.isin(code, (codes.MISSING, codes.LATE))
 
 
 def _planes(block: Block) -> Iterable[Plane]:

@@ -21,7 +21,7 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.states import STATES
 from acquisition.wire.planes import OWN
 from acquisition.wire.smoothed import EXCEPTION, Floats, Head
-from filters.top.listing import HOSTS, Listing, valid_age
+from filters.top.listing import HOSTS, Listing, absent, failed, valid_age
 
 _METRICS = (*DERIVED[CPU].parts, *DERIVED[MEMORY].parts, *DERIVED[MEMORY].extra)
 _MEMORY = slice(len(DERIVED[CPU].parts), None)
@@ -156,8 +156,8 @@ def _take(found: Gathered, blocks: Sequence[Block], members: list[tuple[int, Hea
         if plane.name in found.planes:
             found.planes[plane.name][np.ix_(places, wanted)] = cube[:, i, own]
     validity, stale = _exceptions(blocks, members)
-    found.invalid[places] = ((validity != codes.VALID) & (validity != codes.MISSING)).sum(1)
-    found.missing[places] = (validity == codes.MISSING).sum(1)
+    found.invalid[places] = failed(validity).sum(1)
+    found.missing[places] = absent(validity).sum(1)
     found.codes[np.ix_(places, wanted)] = validity[:, own]
     found.stale[np.ix_(places, wanted)] = stale[:, own]
 

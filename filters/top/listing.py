@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.model import codes
 from acquisition.snapshot.states import CURRENT, STATES
 from acquisition.wire.planes import Plane
 from acquisition.wire.smoothed import Floats
@@ -17,6 +18,7 @@ ENTITIES = "entities"  #: the VMs or the processes of a host
 METRICS = "metrics"  #: of one entity, or of a host itself
 
 STATE_CURRENT = STATES.index(CURRENT)
+_IS_INVALID = np.frombuffer(codes.IS_INVALID, np.bool_)
 
 
 class Listing(NamedTuple):
@@ -58,6 +60,16 @@ class Listing(NamedTuple):
     def rows(self) -> int:
         """How many rows there are."""
         return len(self.names)
+
+
+def failed(code: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Where a check failed, of codes of any shape."""
+    return _IS_INVALID[code]
+
+
+def absent(code: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Where there is no value: none is provided, it is the first of its epoch, or late."""
+    return np.isin(code & codes.CODE_MASK, codes.WITHOUT_VALUE)
 
 
 def valid_age(age: npt.NDArray[np.float64] | float, stale: Floats) -> npt.NDArray[np.float64]:

@@ -175,7 +175,7 @@ class Track(ctypes.LittleEndianStructure):
         self.flags = self.flags & ~WANT_TABLE | (WANT_TABLE if wanted else 0)
 
     def count_invalid(self, epoch: int, samples: int) -> None:
-        """So many samples of an applied frame of this epoch were not valid."""
+        """So many samples of an applied frame of this epoch failed a check."""
         if epoch == self.epoch:  # else a newer epoch began in the same read, with counts of its own
             self.invalid += samples
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model import codes as validity
+from acquisition.model.codes import IS_INVALID
 from acquisition.wire.planes import MEAN
 from acquisition.wire.recent import SEED_EVERY, SEEDS
 from acquisition.wire.smoothed import EXCEPTION, Floats
@@ -30,6 +30,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.step.agreed import STEP
 from filters.worker.step.native import Step, step_of
 
+_IS_INVALID = np.frombuffer(IS_INVALID, np.bool_)
 _MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
 
 
@@ -123,11 +124,11 @@ class Smoother:
         prefix = state.prefixes[frame.tick % len(state.prefixes)]
         head, tail, raw = self._encoder.header(frame, now), self._encoder.tail, self._encoder.raw
         given = None if inputs is None else inputs.native(frame, partition.also)
-        exceptions, unused, record, row = native.advance(
+        exceptions, invalid, record, row = native.advance(
             state.planes, self._numbers, frame.values, frame.codes, state.exceptions, dt, tau, head, frame.ids, raw,
             prefix, tail, given,
         )  # fmt: skip
-        state.end(frame, exceptions, unused)
+        state.end(frame, exceptions, invalid)
         partition.keep_record(prefix, record)
         lives_until = 0.0
         if inputs is not None and row is not None:
@@ -204,13 +205,13 @@ class Smoother:
 
 def _distribute(items: list[Item], starts: Positions, result: Smoothed) -> None:
     """Give every state what became of its samples."""
-    unusable = np.concatenate(([0], np.cumsum((result.codes & validity.CODE_MASK) != validity.VALID)))
-    unused = np.diff(unusable[np.searchsorted(result.exceptions, starts)]).tolist()
+    failed = np.concatenate(([0], np.cumsum(_IS_INVALID[result.codes])))
+    invalid = np.diff(failed[np.searchsorted(result.exceptions, starts)]).tolist()
     exceptions = exceptions_of(result, starts)
     edges = starts.tolist()
     for i, item in enumerate(items):
         item.state.take(np.ascontiguousarray(result.planes[:, edges[i] : edges[i + 1]]))
-        item.state.end(item.frame, exceptions[i], unused[i])
+        item.state.end(item.frame, exceptions[i], invalid[i])
 
 
 def _join_exceptions(items: list[Item], starts: Positions) -> tuple[Positions, npt.NDArray[np.float32]]:

@@ -95,11 +95,11 @@ class State:
         """Go on with planes that were computed elsewhere, float32 (P, n * m), C-contiguous."""
         self.planes = planes
 
-    def end(self, frame: Frame, exceptions: bytes, unused: int) -> None:
-        """Take what became of the samples of a frame whose planes have moved; ``unused`` of them were not valid."""
+    def end(self, frame: Frame, exceptions: bytes, invalid: int) -> None:
+        """Take what became of the samples of a frame whose planes have moved; ``invalid`` of them failed a check."""
         self.exceptions = exceptions
-        if unused:
-            self.track.count_invalid(frame.epoch, unused)
+        if invalid:
+            self.track.count_invalid(frame.epoch, invalid)
 
     def _align(self, ids: bytes, schema: int, metrics: int, kernels: tuple[Kernel, ...]) -> None:
         """Lay the state out for other rows or columns: who stays keeps their values, newcomers

@@ -205,7 +205,8 @@ def check(result: dict[str, Any]) -> None:
     assert result["hosts"] == 1
     assert result["entities"] > 2
     assert result["samples_lost"] == result["samples_pending"] == 0
-    assert result["samples_in"] == result["samples_smoothed"] + result["samples_invalid"]
+    parts = ("samples_smoothed", "samples_invalid", "samples_without_value")
+    assert result["samples_in"] == sum(result[name] for name in parts)
     assert result["samples_smoothed"] > 50
     assert 0 < result["freshness_ms"]["p50"] <= result["freshness_ms"]["p99"] < 2000
     assert [shard["core"] for shard in result["shards"]] == machine.cores()

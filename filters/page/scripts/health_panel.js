@@ -63,16 +63,21 @@ function factsOf(status) {
   const behind = (workers ?? []).map((worker) => worker.behind_seconds).filter(present);
   const unread = Object.keys(books?.unreadable ?? {}).length;
   const read = unread ? `in what could be read: ${count(unread, "partition")} could not` : "";
+  const without = books?.without_value;
   return [
     fact("freshness p99", freshness && age(freshness.p99), freshness && `p50 ${age(freshness.p50)}, worst ${age(freshness.worst)}`),
     fact("books", books && word(status), read || (books && `${books.applied.toLocaleString("en")} samples applied`), books && !books.balanced && "bad"),
     fact("lost", books && books.lost.toLocaleString("en"), read || "samples", books?.lost ? "warn" : ""),
-    fact("invalid", books && books.invalid.toLocaleString("en"), read || "samples, kept with their reason"),
+    fact("invalid", books && books.invalid.toLocaleString("en"), read || "samples failed a check"),
+    fact("no value", without && total(without).toLocaleString("en"), without && read ? read : reasons(without)),
     fact("shards", shards.length ? `${up} of ${shards.length}` : null, used.length ? `fullest ${quantity(Math.max(...used), "ratio")}` : "", up < shards.length ? "bad" : ""),
     fact("filter workers", workers && String(workers.length), behind.length ? `${age(Math.max(...behind))} behind` : "how far behind is unknown", workers?.length ? "" : "bad"),
     fact("streams", String(service.streams), count(service.streams_cut_off, "slow one") + " cut off"),
   ];
 }
+
+const total = (counts) => Object.values(counts).reduce((sum, one) => sum + one, 0);
+const reasons = (counts) => Object.entries(counts ?? {}).map(([code, number]) => `${number.toLocaleString("en")} ${code}`).join(", ");
 
 /** The books in a word: what is missing of them does not make them wrong. */
 const word = ({ books, verdict }) => (books.balanced ? "balanced" : verdict !== "unbalanced" ? "incomplete" : "unbalanced");

@@ -37,7 +37,7 @@ static PyObject *run(const Frame *frame, Inputs *inputs, const Py_buffer *given,
             moved.row = Py_None;
         }
         answer = Py_BuildValue("y#nNN", (const char *)room.exceptions,
-                               (Py_ssize_t)(moved.exceptions * sizeof(Exception)), (Py_ssize_t)moved.unused,
+                               (Py_ssize_t)(moved.exceptions * sizeof(Exception)), (Py_ssize_t)moved.invalid,
                                moved.record, moved.row);
     }
     free_room(&room);
@@ -46,11 +46,11 @@ static PyObject *run(const Frame *frame, Inputs *inputs, const Py_buffer *given,
 
 PyDoc_STRVAR(advance_doc,
 "advance(planes, numbers, values, codes, exceptions, dt, taus, head, ids, raw, prefix, tail, inputs)\n"
-" -> (exceptions, unused, record, row)\n\n"
+" -> (exceptions, invalid, record, row)\n\n"
 "Move ``planes`` (float32, len(numbers) x N, changed in place; ``numbers`` are their plane ids) by one frame:\n"
 "``values`` float32 (N,), ``codes`` uint8 (N,) or empty, ``dt`` seconds since the frame before it, ``taus`` float64\n"
 "seconds, one or one for each metric. ``exceptions``: the samples that were not plainly valid in the frame before,\n"
-"as acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them were not used.\n"
+"as acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them failed a check.\n"
 "``record`` is the SET command of the smoothed record: ``prefix``, its length, ``head`` (the header, in which it\n"
 "writes how many exceptions there are and how large the section is), the section, ``ids``, ``raw`` times the values,\n"
 "planes, exceptions, and ``tail``.\n"
@@ -109,7 +109,8 @@ static PyMethodDef methods[] = {
 static int list_agreed(PyObject *table)
 {
     return 1 AGREE_SMOOTHED AGREE_FRAME_HEADER
-        AGREE_NUMBER(VALID) AGREE_NUMBER(MISSING) AGREE_NUMBER(RANGE) AGREE_NUMBER(CODE_MASK) AGREE_NUMBER(OUTLIER)
+        AGREE_NUMBER(VALID) AGREE_NUMBER(MISSING) AGREE_NUMBER(FIRST) AGREE_NUMBER(LATE) AGREE_NUMBER(RANGE)
+        AGREE_NUMBER(CODE_MASK) AGREE_NUMBER(OUTLIER)
         AGREE_NUMBER(MEAN) AGREE_NUMBER(VARIANCE) AGREE_NUMBER(TREND) AGREE_DOUBLE(LARGEST) AGREE_DOUBLE(ABSENT)
         AGREE_NAMES("FIGURES_KEPT", FIGURES_KEPT) AGREE_NAMES("PLANES_OF_DERIVED", PLANES_OF_DERIVED)
         AGREE_NAMES("COUNTS_KEPT", COUNTS_KEPT) AGREE_NUMBER(SECTION_HEADER) AGREE_NUMBER(STEP_AT)

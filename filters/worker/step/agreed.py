@@ -31,6 +31,8 @@ def table() -> dict[str, object]:
         "sizeof Track": position.POSITION.size,
         "VALID": codes.VALID,
         "MISSING": codes.MISSING,
+        "FIRST": codes.FIRST,
+        "LATE": codes.LATE,
         "RANGE": codes.RANGE,
         "CODE_MASK": codes.CODE_MASK,
         "OUTLIER": codes.OUTLIER_FLAG,

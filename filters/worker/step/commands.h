@@ -132,10 +132,10 @@ static int make_room(Room *room, const Frame *frame, const Inputs *inputs)
     return 0;
 }
 
-/* What became of a frame: how many exceptions it has and how many of them were not used; the commands, each NULL where
+/* What became of a frame: how many exceptions it has and how many of them failed a check; the commands, each NULL where
    there is none. */
 typedef struct {
-    size_t exceptions, unused;
+    size_t exceptions, invalid;
     PyObject *record, *row;
 } Moved;
 
@@ -157,7 +157,7 @@ static int move(const Frame *frame, Inputs *inputs, const Py_buffer *given, int 
     }
     if (inputs->held)
         take_sources(&inputs->tick, &inputs->plan, room->scratch);
-    moved->unused = advance_frame(frame, room->exceptions, count, room->old, room->alpha);
+    moved->invalid = advance_frame(frame, room->exceptions, count, room->old, room->alpha);
     if (inputs->held)
         advance_inputs(&inputs->tick, &inputs->plan, memory, room->scratch, row);
     if (wanted) {

@@ -19,7 +19,7 @@ from filters.kernels import mean, trend, variance
 from filters.kernels.step import Floats, Kernel
 from filters.worker.inputs.state import NativeInputs
 
-#: (planes, numbers, values, codes, exceptions, dt, taus, head, ids, raw, prefix, tail, inputs) -> (exceptions, unused,
+#: (planes, numbers, values, codes, exceptions, dt, taus, head, ids, raw, prefix, tail, inputs) -> (exceptions, invalid,
 #: record, row); see filters/worker/step/_step.c
 Advance = Callable[
     [

@@ -1,8 +1,9 @@
 /* What the step shares with Python: each list and number stands here alone in C, and filters.worker.step.agreed compares it
    with the definitions. */
 
-enum { VALID = 0, MISSING = 1, RANGE = 3, CODE_MASK = 0x7f, OUTLIER = 0x80 }; /* acquisition.model.codes */
-enum { MEAN = 2, VARIANCE = 3, TREND = 4 };                       /* acquisition.wire.planes */
+/* acquisition.model.codes */
+enum { VALID = 0, MISSING = 1, FIRST = 2, RANGE = 3, LATE = 11, CODE_MASK = 0x7f, OUTLIER = 0x80 };
+enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.planes */
 #define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
 
 /* acquisition.wire.inputs */

@@ -183,13 +183,20 @@ static void step_all(const Frame *frame, float *alpha)
                    frame->samples - i < BLOCK ? frame->samples - i : BLOCK);
 }
 
+/* acquisition.model.codes.IS_INVALID */
+static int is_invalid(uint32_t code)
+{
+    code &= CODE_MASK;
+    return code != VALID && code != MISSING && code != FIRST && code != LATE;
+}
+
 /* Smooth the frame; ``exceptions`` are those found, and get their ages. Old values of them and of those before fit in
-   ``old``. Answers how many of the exceptions were not used. */
+   ``old``. Answers how many of the exceptions failed a check. */
 static size_t advance_frame(const Frame *frame, Exception *exceptions, size_t count, Sample *old, float *alpha)
 {
     const Planes *planes = &frame->planes;
     Sample *held = old + frame->before_count;
-    size_t next = 0, unused = 0;
+    size_t next = 0, invalid = 0;
     if (planes->mean) {
         for (size_t k = 0; k < frame->before_count; k++)
             old[k] = take(planes, frame->before[k].index);
@@ -213,9 +220,9 @@ static size_t advance_frame(const Frame *frame, Exception *exceptions, size_t co
             continue;
         }
         exceptions[k].age = age;
-        unused++;
+        invalid += (size_t)is_invalid(exceptions[k].code);
         if (planes->mean)
             put(planes, exceptions[k].index, held[k]);
     }
-    return unused;
+    return invalid;
 }

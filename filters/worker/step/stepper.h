@@ -129,7 +129,7 @@ static int step_frame(Stepper *self, const FrameHeader *head, const uint8_t *dat
     }
     self->monotonic = head->monotonic;
     if (head->epoch == track->epoch) /* else a newer one began in the same read, with counts of its own */
-        track->invalid += moved.unused;
+        track->invalid += moved.invalid;
     return kept;
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from acquisition.model.identity import host_id
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.workers import Worker, Workers
+from acquisition.wire.status import Status
 from filters.exposition import CLASSIC, render
 from filters.exposition.catalogue import families, markdown
 from filters.exposition.inputs import FIGURES
@@ -25,7 +27,11 @@ def test_every_family_but_those_of_metrics_is_listed() -> None:
     shards = [ShardStatus("a:1", True, role="replica", memory_limit_bytes=1, pinned=True, lag_bytes=1)]
     workers = Workers((Worker("id", "w", 2.0, 0.5, (0,)),), (), ())
     condition = health(account("web"), shards=shards, lags=[Lag(0, 1.0)], workers=workers)
-    web = block("web", "host", [host_entity("web")], exceptions=[(0, 3, 1.0)])
+    assert condition.books is not None
+    without = {"modules": {"host": {"without_value": {"MISSING": 1}}}}
+    statuses = {host_id("web"): Status("web", 1.0, {}, without)}
+    condition = condition._replace(books=condition.books._replace(statuses=statuses))
+    web = block("web", "host", [host_entity("web")], exceptions=[(0, 3, 1.0), (1, 1, 1.0)])
     tables = {(web.host_id, web.set_id): table(web, ("cpu_ratio",), seen=3)}
     found = snapshot(web, block("web", "processes", [process("web", 1, "init")]))
     text = render(found, condition, form=CLASSIC, tables=tables)

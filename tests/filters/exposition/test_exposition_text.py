@@ -92,7 +92,8 @@ def test_what_was_never_valid_or_not_for_long_is_absent_not_zero() -> None:
     assert by_entity(series["shardpulse_processes_memory_resident_last_bytes"]) == {"init": 2.0}  # the other failed
     stale = series["shardpulse_sample_stale_seconds"]
     assert sorted(stale.values()) == [2.5, 3.5]  # of what was never valid no time is known
-    assert len(series["shardpulse_sample_invalid"]) == 3
+    assert {labels[-1] for labels in series["shardpulse_sample_invalid"]} == {"TIMEOUT"}
+    assert [labels[-1] for labels in series["shardpulse_sample_without_value"]] == ["FIRST"]
 
 
 def test_a_late_host_has_an_age_and_no_values() -> None:
@@ -283,6 +284,7 @@ def test_the_own_metrics_of_a_late_host_say_so_by_name() -> None:
     for one in (own, rest):
         one.has_values, one.state, one.age_seconds = False, LATE, 3.5
     series = read(snapshot(own, rest))
-    late = {labels for labels in series["shardpulse_sample_invalid"] if "LATE" in labels}
+    assert "shardpulse_sample_invalid" not in series
+    late = {labels for labels in series["shardpulse_sample_without_value"] if "LATE" in labels}
     assert len(late) == len(HOST.metrics)
     assert "shardpulse_sample_stale_seconds" not in series
