@@ -33,7 +33,7 @@ from acquisition.process_name import name_process
 from acquisition.sd_notify import Notifier
 from acquisition.stderr import ERROR, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
-from acquisition.wire.rejected import SIGNATURE
+from acquisition.wire.rejected import LIMIT, SIGNATURE
 from probes.account import lacking
 from probes.agent_settings import AgentSettings, decode
 from probes.native import chosen
@@ -107,6 +107,8 @@ def _signer(number: str, secret: str) -> Callable[[bytes], bytes]:
 def _why_refused(reason: str) -> str:
     if reason == SIGNATURE:
         return "signature: it asks for one of this host ([probe.signing] key_file)"
+    if reason == LIMIT:
+        return "limit: this host exceeds [filter.limits] of the filter; `shardpulse status` says which"
     return reason
 
 

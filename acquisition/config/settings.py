@@ -7,7 +7,7 @@ come from one place. No secret has a default; everything binds to loopback.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import asdict, field
 from typing import Annotated
 
 from acquisition.config.archive import Archive
@@ -17,6 +17,7 @@ from acquisition.config.registered import AUTO, Checks, Enabled, HostSource, Pro
 from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
+from acquisition.wire.limits import Limits
 
 # -- The tables [probe.signing] and [filter.signing]: who signs frames, and who verifies them.
 
@@ -46,6 +47,25 @@ class FilterSigning(Table):
     required: Annotated[
         bool, Meta(description="false: frames without a signature are taken, as long as not all probes have a key")
     ] = True
+
+
+_LIMITS = Limits()
+
+
+class FilterLimits(Table):
+    """Sizes that one host may reach; a frame beyond them is rejected, and `shardpulse status` names the host. Filters
+    and the archive both read this table."""
+
+    resource_sets: Annotated[int, Meta(ge=1, description="resource sets")] = _LIMITS.resource_sets
+    entities: Annotated[int, Meta(ge=1, description="entities of all resource sets together")] = _LIMITS.entities
+    metrics: Annotated[int, Meta(ge=1, description="metrics of one resource set")] = _LIMITS.metrics
+    frame_bytes: Annotated[int, Meta(ge=65536, description="bytes of one frame")] = _LIMITS.frame_bytes
+    name_bytes: Annotated[int, Meta(ge=256, description="bytes of one name or label")] = _LIMITS.name_bytes
+
+    @property
+    def sizes(self) -> Limits:
+        """The same as filters and archivers apply it."""
+        return Limits(**asdict(self))
 
 
 class Host(Table):
@@ -239,6 +259,7 @@ class Filter(Table):
         float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")
     ] = 2.0
     inputs: Inputs = field(default_factory=Inputs)
+    limits: FilterLimits = field(default_factory=FilterLimits)
     signing: FilterSigning = field(default_factory=FilterSigning)
 
 

@@ -115,6 +115,15 @@ def _contest(row: Account, report: Status | None) -> Finding:
     return Finding(STALE, _host(row), _CONTESTED + (f"; one of them: {machine}" if machine else ""))
 
 
+def of_oversize(reasons: Mapping[int, str], accounts: Sequence[Account]) -> list[Finding]:
+    """Hosts of which frames are rejected because they exceed a limit; ``reasons`` by host."""
+    names = {row.host: row.host_name for row in accounts}
+    return [
+        Finding(STALE, f"host {names.get(host) or format(host, '016x')}", f"some of its frames are rejected: {reason}")
+        for host, reason in sorted(reasons.items())
+    ]
+
+
 def of_probes(reports: Collection[Status]) -> list[Finding]:
     """How many probes read /proc the slow way, and how many may not read all of it, in one line each for all."""
     slow = sum(_said(report, "step") == compiled.PYTHON for report in reports)

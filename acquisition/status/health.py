@@ -20,7 +20,7 @@ from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.roster import Roster
 from acquisition.snapshot.workers import Workers, read_workers
-from acquisition.status import shards
+from acquisition.status import oversize, shards
 from acquisition.status.finding import (
     DOWN,
     Finding,
@@ -29,6 +29,7 @@ from acquisition.status.finding import (
     of_clocks,
     of_filter,
     of_hosts,
+    of_oversize,
     of_probes,
     of_readers,
     of_refusals,
@@ -108,6 +109,7 @@ def read(
     known: Roster | None = None
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
+    rejected: dict[int, str] = {}
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
@@ -116,6 +118,7 @@ def read(
         live = read_workers(cluster, layout)
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
+        rejected = oversize.read(cluster, layout, before) if found.rejected else {}
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     errors = live.errors if live is not None else ()
@@ -130,7 +133,8 @@ def read(
     findings += of_archived(archived.values(), accounts, set_names)
     findings += of_roster(known, bool(accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
-    findings += of_hosts(accounts, reports, now, down_after) + of_probes(reports.values())
+    findings += of_hosts(accounts, reports, now, down_after) + of_oversize(rejected, accounts)
+    findings += of_probes(reports.values())
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)

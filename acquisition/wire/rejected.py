@@ -13,6 +13,7 @@ from acquisition.errors import FrameError
 
 KEPT = 1000  #: entries of a stream, about
 SIGNATURE = "signature"  #: the reason of a frame that its host has not signed (acquisition.wire.signature)
+LIMIT = "limit"  #: the reason of a frame that takes its host beyond a limit (acquisition.wire.limits)
 _MOST_BYTES = 4096
 
 

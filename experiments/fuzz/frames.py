@@ -125,7 +125,7 @@ def _run(case: Session) -> Outcome:
             raise Unsound(f"the archive could not take an entry: {event.details['reason']}")
     if min(archived.counts) < 0 or archived.counts.open:
         raise Unsound(f"the books of the archive make no sense: {archived.counts}")
-    return Outcome(decoded, applied, partition.rejected, valid)
+    return Outcome(decoded, applied, partition.rejections.count, valid)
 
 
 def _decode(entry: Entry) -> Frame | None:

@@ -94,6 +94,7 @@ def filter_settings(settings: Settings, keep_ticks: int, verifier: Verifier | No
         reader_retention_bytes=chosen.reader_retention_bytes,
         expire_seconds=chosen.expire_seconds,
         inputs=_inputs_settings(chosen.inputs),
+        limits=chosen.limits.sizes,
         verifier=verifier,
     )
 

@@ -14,21 +14,23 @@ from collections.abc import Iterable, Mapping, Set
 from acquisition.errors import FrameError
 from acquisition.link.resp import packed
 from acquisition.wire import keys, position, seen
+from acquisition.wire.limits import Limits
 from acquisition.wire.seen import Seen
 from filters.worker.state import State
 
 _DAY = 86_400.0
 _KEPT_SECONDS = 30 * 86_400
-_MOST = 10_000  #: of a partition; a position takes some 200 bytes in a shard
+_MOST = 128  #: of a partition, the newest; those of 10,000 hosts with three sets each fit
 _SPREAD = 1.5  #: hosts hash to partitions: none has so many times its share
 
 
 class DormantPositions:
-    """The positions of a partition's expired sets, by their field in ``dormant:{tag}``, and its hosts without any other
-    (``roster``, by theirs)."""
+    """The positions of a partition's expired sets, ``most`` of one host, by their field in ``dormant:{tag}``, and its
+    hosts without any other (``roster``, by theirs)."""
 
-    def __init__(self, tag: str, partitions: int = 1) -> None:
+    def __init__(self, tag: str, partitions: int = 1, most: int = Limits().resource_sets) -> None:
         self.key = keys.dormant(tag)
+        self._most = most
         self.roster: dict[bytes, bytes] = {}
         self._most_hosts = int(seen.MOST * (_SPREAD if partitions > 1 else 1.0)) // partitions + 1
         self._positions: dict[bytes, bytes] = {}
@@ -39,11 +41,18 @@ class DormantPositions:
         self.roster = {field: self._positions.pop(field) for field in list(self._positions) if seen.is_field(field)}
 
     def keep(self, state: State) -> list[bytes]:
-        """The commands that remember a set which is being forgotten."""
-        if len(self._positions) >= _MOST or not state.track.epoch:
+        """The commands that remember a set which is being forgotten, in the place of the oldest of too many."""
+        host, _, _ = state.member.partition(b":")
+        if not state.track.epoch or sum(member.startswith(host) for member in self._positions) >= self._most:
             return []
+        commands = []
+        while len(self._positions) >= _MOST:
+            oldest = next(iter(self._positions))
+            del self._positions[oldest]
+            commands.append(packed(("HDEL", self.key, oldest)))
         data = self._positions[state.member] = bytes(state.track)
-        return [packed(("HSET", self.key, state.member, data)), packed(("EXPIRE", self.key, _KEPT_SECONDS))]
+        set_one = packed(("HSET", self.key, state.member, data))
+        return [*commands, set_one, packed(("EXPIRE", self.key, _KEPT_SECONDS))]
 
     def recall(self, state: State) -> list[bytes]:
         """Let a new state go on where it stood; the commands that forget that it was dormant, and its host gone."""

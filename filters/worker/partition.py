@@ -10,63 +10,27 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link import happenings
 from acquisition.link.resp import front, pack, word
-from acquisition.wire import commit, keys, readers, rejected, seen
+from acquisition.wire import commit, keys, readers, seen
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Frame
+from acquisition.wire.limits import HostSizes, LimitError
 from acquisition.wire.readers import Cut
-from acquisition.wire.rejected import SIGNATURE, Rejected
 from acquisition.wire.seen import Seen
-from acquisition.wire.signature import SignatureError
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions, seen_of
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
+from filters.worker.rejections import Rejections, unforeseen
 from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
-from filters.worker.state import State
+from filters.worker.state import State, shape_of
 from filters.worker.step.native import Step
-
-
-def unforeseen(error: Exception) -> FrameError:
-    """An error of reason ``internal`` that names what was raised, and where."""
-    where = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" in {each.name} ({each.filename.rpartition('/')[2]}:{each.lineno})" for each in where)
-    return FrameError("internal", f"{type(error).__name__}: {error!s:.200}{place}; please report it")
-
-
-_MINUTE = 60.0
-#: Hosts of a partition that are reported within a minute: who forges may name any, and events of others are kept too.
-_MOST_HOSTS = 20
-
-
-class Forged:
-    """Reports frames that their hosts have not signed: one event per host and minute, however many there are."""
-
-    def __init__(self, tag: str) -> None:
-        self._tag = tag
-        self._until = 0.0
-        self._told: set[int] = set()
-
-    def commands(self, host: int, entry: bytes, reason: str, now: float) -> list[bytes]:
-        """The packed commands that tell of an entry which was refused, where it is the first that names ``host`` in
-        this minute; ``now`` is monotonic."""
-        if now >= self._until:
-            self._until = now + _MINUTE
-            self._told.clear()
-        if host in self._told or len(self._told) >= _MOST_HOSTS:
-            return []
-        self._told.add(host)
-        details = {"reason": reason, "entry": entry.decode(errors="replace")}
-        return [pack(command) for _, command in happenings.appended(self._tag, SIGNATURE, details, f"{host:016x}")]
-
 
 START = b"0-0"
 _XREAD, _BLOCK = front(8, "XREAD", "COUNT"), word(b"BLOCK")
@@ -75,13 +39,6 @@ _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a sha
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
 _NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: what is the same however its samples are marked
-
-
-class Rejections(NamedTuple):
-    """How many entries were put aside, and why: the newest one and the text by reason."""
-
-    entries: int
-    reasons: dict[str, tuple[str, str]]
 
 
 class Accepted(NamedTuple):
@@ -127,7 +84,7 @@ class Partition:
         self.raw_key = keys.raw(tag)
         self.commit_key = keys.commit(tag)
         self.applied_key = keys.applied(tag)
-        self.dormant = DormantPositions(tag, partitions)
+        self.dormant = DormantPositions(tag, partitions, settings.limits.resource_sets)
         self._set_commit = front(3, "SET", self.commit_key)
         self._applied = word(b"HSET") + word(self.applied_key.encode())
         self._watch = pack(("WATCH", self.commit_key)) + pack(("GET", self.commit_key))
@@ -136,9 +93,8 @@ class Partition:
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
         self.cursor = START
-        self.rejected = 0
-        self._told = 0  #: how many of these ``new_rejections`` has answered
-        self._reasons: dict[str, tuple[str, str]] = {}
+        self.rejections = Rejections(tag)
+        self.sizes = HostSizes(settings.limits)
         self._taken: list[Any] = []  #: the entries of the newest read, until they are committed
         self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
         self.has_more = False  #: whether the last read brought as much as it might
@@ -146,7 +102,6 @@ class Partition:
         self._dirty: dict[bytes, State] = {}
         self.records, self.extra = {}, []
         self._kept = Kept(settings)
-        self._forged = Forged(tag)
         self._expire_at = 0.0
         self._trim_at = 0.0
         self._renewed = False  #: whether the stream is another one, which no commit says yet
@@ -154,7 +109,7 @@ class Partition:
     def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
         """Go on behind a commit that this or another worker made."""
         self.commit_id, self.cursor = commit_id, cursor
-        self.rejected = self._told = rejected
+        self.rejections.resume(rejected)
 
     def renew(self) -> None:
         """The stream was read to its end and removed (filters.worker.guard): go on at its beginning."""
@@ -226,8 +181,14 @@ class Partition:
         track = state.track
         if track.judge(frame) != APPLY:
             return
+        try:
+            self.sizes.check(frame)
+        except LimitError:  # its number is taken, so that those after it are not held up
+            track.forgo(frame)
+            raise
         track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
         if frame.kind == wire.KIND_SAMPLES:
+            state.shape = shape_of(frame.entities, frame.metrics)
             if track.contested:
                 frame = contested(frame)
                 data = wire.encode(frame)
@@ -243,13 +204,20 @@ class Partition:
         return state
 
     def add(self, host: int, resource_set: int) -> State:
-        """A new state of which nothing is known yet."""
+        """A new state of which nothing is known yet. Raises LimitError."""
+        self.sizes.add(host, resource_set)
         state = self.states[(host, resource_set)] = State(self.tag, host, resource_set, self.settings.keep_ticks)
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:
         names = learn(state.names, frame.payload)
+        overflows = names.ids.size > self.settings.limits.entities
+        if overflows:  # with names of entities that have gone since the last complete table
+            names = learn(None, frame.payload)
+        self.sizes.check_table(frame.host, len(names.metrics), names.ids.size)
         self.name(state, names)
+        if overflows:
+            state.ask_for_table()
         self.extra.append(pack(("SET", state.names_key, names.payload)))
 
     def name(self, state: State, names: NameTable) -> None:
@@ -257,16 +225,7 @@ class Partition:
         state.learn(names, self.settings.tau_row(names.metrics))
 
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:
-        self.rejected += 1
-        if isinstance(error, SignatureError):
-            self.extra += self._forged.commands(error.host, entry_id, str(error), time.monotonic())
-        self._reasons[error.reason] = (entry_id.decode(), f"{error.reason}: {error}")
-        said = rejected.encode(Rejected(entry_id, error.reason, str(error)))
-        for stream, told in (
-            (keys.rejected(self.tag), said),
-            (keys.refused(self.tag), rejected.encode_bytes(entry_id, fields)),
-        ):
-            self.extra.append(pack(("XADD", stream, "MAXLEN", "~", str(rejected.KEPT), "*", *told)))
+        self.extra += self.rejections.add(entry_id, error, fields, time.monotonic())
 
     def give_up(self, accepted: Accepted, error: Exception) -> None:
         """Put the entry of a frame aside that could not be smoothed; its averages start anew."""
@@ -275,12 +234,6 @@ class Partition:
             if isinstance(fields, list) and len(fields) > 1 and fields[1][_NAMED] == accepted.data[_NAMED]:
                 self._reject(entry_id, unforeseen(error), fields)
                 break
-
-    def new_rejections(self) -> Rejections:
-        """What was put aside since this was last asked."""
-        found = Rejections(self.rejected - self._told, self._reasons)
-        self._told, self._reasons = self.rejected, {}
-        return found
 
     def also(self, command: bytes) -> None:
         """A packed command of one of the partition's keys that the next commit runs as well."""
@@ -307,7 +260,7 @@ class Partition:
             commands.append(positions(self._applied, self._dirty))
             count += 1
         share = max(1, int(fair_share)) if fair_share else 0
-        value = commit.encode(Commit(self.commit_id, self.cursor, self.rejected, share))
+        value = commit.encode(Commit(self.commit_id, self.cursor, self.rejections.count, share))
         commands.append(self._set_commit + word(value))
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()
@@ -362,6 +315,7 @@ class Partition:
         self.extra += self.dormant.miss(seen_of(self.states, self._heard, silent, now), time.time())
         for key in gone:
             state = self.states.pop(key)
+            self.sizes.remove(*key)
             del self._heard[key]
             self._dirty.pop(state.member, None)
             self.extra.append(pack(("HDEL", self.applied_key, state.member)))

@@ -12,6 +12,7 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
 from acquisition.wire import commit, keys, position, smoothed
+from acquisition.wire.limits import LimitError
 from acquisition.wire.position import Position
 from acquisition.wire.smoothed import SmoothedRecord
 from filters.kernels.step import Kernel
@@ -86,7 +87,12 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
         damage.append(f"{where} names no resource set of this partition: it is removed")
         partition.also(pack(("HDEL", partition.applied_key, member)))
         return None
-    state = partition.add(*named)
+    try:
+        state = partition.add(*named)
+    except LimitError as error:  # it was kept before there was this limit
+        damage.append(f"{where} is removed: {error}")
+        partition.also(pack(("HDEL", partition.applied_key, member)))
+        return None
     found = _decoded(where, data)
     if isinstance(found, FrameError):
         damage.append(f"{where} is damaged: {found}; its probe sends again what it holds")
@@ -118,6 +124,7 @@ def _restore_records(
     for state, name, data, table in zip(states, names, replies[::2], replies[1::2], strict=True):
         try:
             record = None if data is None else _restore_record(state, data, kernels)
+            partition.sizes.note(state.host, state.resource_set, len(state.ids) // 8)
             if record is not None:
                 found.append(Found(state, record, data))
         except FrameError as error:

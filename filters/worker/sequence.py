@@ -201,6 +201,14 @@ class Track(ctypes.LittleEndianStructure):
         self.applied += samples
         self.made = frame.made + samples
 
+    def forgo(self, frame: Frame) -> None:
+        """Count a frame to APPLY as lost: it is rejected for its size, and would be again if it were sent again."""
+        samples = frame.entities * frame.metrics
+        self.lost_frames += 1
+        self.lost = min(self.lost + samples, MOST_COUNTED)
+        self.lost_tick = frame.tick
+        self.sequence, self.made = frame.sequence, frame.made + samples
+
 
 def contested(frame: Frame) -> Frame:
     """The same samples, none of them VALID: they are of one of two machines."""

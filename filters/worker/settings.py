@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.wire import record_format
+from acquisition.wire.limits import Limits
 from acquisition.wire.record_format import Versions
 from acquisition.wire.signature import Verifier
 from filters.worker.inputs.plan import InputsSettings, Lengths, Plan, make_plan
@@ -31,6 +32,7 @@ class FilterSettings:
     reader_retention_bytes: int = 32 << 20
     expire_seconds: float = 600.0
     inputs: InputsSettings | None = None  #: None: no decision inputs
+    limits: Limits = field(default_factory=Limits)
     verifier: Verifier | None = field(default=None, repr=False, compare=False)  #: None: signatures are not looked at
     versions: Versions = record_format.FORMATS[record_format.NEWEST]  #: of the records that are written
     _plans: dict[tuple[int, tuple[str, ...], Lengths], Plan | None] = field(

@@ -22,6 +22,11 @@ from filters.worker.step.native import Stepper
 _MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the next host, 12 bytes each
 
 
+def shape_of(entities: int, metrics: int) -> int:
+    """Both in one number, as filters/worker/step/followers.h compares it."""
+    return entities << 16 | metrics
+
+
 class State:
     """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
     record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
@@ -32,7 +37,8 @@ class State:
 
     __slots__ = (
         "exceptions", "host", "ids", "inputs", "inputs_interval", "inputs_names", "member", "metrics", "monotonic",
-        "names", "names_key", "planes", "prefixes", "recent_key", "resource_set", "schema", "stepper", "tau", "track",
+        "names", "names_key", "planes", "prefixes", "recent_key", "resource_set", "schema", "shape", "stepper", "tau",
+        "track",
     )  # fmt: skip
 
     def __init__(self, tag: str, host: int, resource_set: int, keep_ticks: int) -> None:
@@ -45,6 +51,7 @@ class State:
         self.prefixes = tuple(set_prefix(key) for key in slots)
         self.track = Track()
         self.stepper: Stepper | None = None
+        self.shape = 0  #: ``shape_of`` the newest frame that was accepted
         self.names: NameTable | None = None
         self.tau: npt.NDArray[np.float64] | None = None
         self.schema = 0
@@ -69,6 +76,7 @@ class State:
         n, m = next(iter(record.planes.values())).shape
         self.schema, self.metrics, self.monotonic = record.schema, m, record.monotonic
         self.ids = record.ids.tobytes()
+        self.shape = shape_of(n, m)
         self.planes = np.empty((len(kernels), n * m), np.float32)
         for row, kernel in enumerate(kernels):
             plane = known[kernel.name] if kernel.name in known else kernel.prime(known[MEAN.name])

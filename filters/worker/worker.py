@@ -22,8 +22,9 @@ from filters.worker.channel import BLOCK_SECONDS, Channel, Overtaken
 from filters.worker.fair_share import FairShare
 from filters.worker.loader import Loader
 from filters.worker.pace import Pace
-from filters.worker.partition import Accepted, Partition, unforeseen
+from filters.worker.partition import Accepted, Partition
 from filters.worker.poller import Poller
+from filters.worker.rejections import unforeseen
 from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
 from filters.worker.smoothing import Smoother
@@ -327,7 +328,7 @@ class Worker:
         channel.abandon(self._loader.empty(channel.partition.number), due)
 
     def _tell_rejected(self, partition: Partition) -> None:
-        entries, reasons = partition.new_rejections()
+        entries, reasons = partition.rejections.news()
         self._counters["rejected"] += entries
         for reason, (entry, text) in reasons.items():
             self._log.tell(

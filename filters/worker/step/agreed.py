@@ -16,7 +16,7 @@ from filters.worker.sequence import Track
 from filters.worker.state import State
 from filters.worker.step import native
 
-_OF_STATE, _OF_PARTITION = ("member", "stepper", "track"), ("records", "extra")
+_OF_STATE, _OF_PARTITION = ("member", "shape", "stepper", "track"), ("records", "extra")
 _OF_TRACK = ("flags", "interval", "epoch", "sequence", "tick", "wall", "applied", "invalid", "frames", "made")
 
 

@@ -25,6 +25,16 @@ static PyObject *frame_in(PyObject *entry)
     return data;
 }
 
+/* Whether a frame is as large as the newest one of this state, which was within all limits (acquisition.wire.limits); -1
+   with an error set. */
+static int has_shape(PyObject *state, const FrameHeader *head)
+{
+    PyObject *known = PyObject_GetAttr(state, s_shape);
+    unsigned long long shape = known ? PyLong_AsUnsignedLongLong(known) : 0;
+    Py_XDECREF(known);
+    return PyErr_Occurred() ? -1 : shape == ((unsigned long long)head->entities << 16 | head->metrics);
+}
+
 /* Whether a frame follows in this state, which counts it then: its samples, 0, or -1 with an error set. */
 static Py_ssize_t count_in(PyObject *state, PyObject *data)
 {
@@ -65,7 +75,8 @@ static Py_ssize_t take_follower(const Read *read)
     memcpy(&head, PyBytes_AsString(data), sizeof head);
     PyObject *key = Py_BuildValue("KI", (unsigned long long)head.host, (unsigned int)head.resource_set);
     PyObject *state = key ? PyDict_GetItemWithError(read->states, key) : NULL;
-    Py_ssize_t samples = state ? count_in(state, data) : PyErr_Occurred() ? -1 : 0;
+    int fits = state ? has_shape(state, &head) : PyErr_Occurred() ? -1 : 0;
+    Py_ssize_t samples = fits > 0 ? count_in(state, data) : fits;
     if (samples > 0 && !accept_frame(read, key, state, data, samples))
         samples = -1;
     Py_XDECREF(key);
@@ -75,7 +86,7 @@ static Py_ssize_t take_follower(const Read *read)
 PyDoc_STRVAR(take_followers_doc,
 "take_followers(entries, at, end, partition, states, heard, dirty, now, kind, accepted) -> (at, size)\n\n"
 "Take the frames of ``entries`` (a list of those of one read) from ``at`` to ``end``, up to the first that is not sound,\n"
-"of samples, of one of ``states`` by (host, resource set), and the next one of its ``track``, which counts it. Of each,\n"
+"of samples, of one of ``states`` by (host, resource set) and of its ``shape``, and the next one of its ``track``, which counts it. Of each,\n"
 "``heard`` by the same key becomes ``now``, ``dirty`` has its state by ``member``, and ``accepted`` a ``kind``, a tuple\n"
 "(partition, state, samples, data, None), more. Answers where it stopped, and the bytes of frames that it has taken.");
 

@@ -49,5 +49,5 @@ enum { PARTS_ACCEPTED(AS_PLACE) ACCEPTED_PARTS };
 
 /* The attributes that are read of Python's objects: of filters.worker.state.State, and of
    filters.worker.partition.Partition. */
-#define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_stepper, "stepper") DO(s_track, "track")
+#define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_shape, "shape") DO(s_stepper, "stepper") DO(s_track, "track")
 #define ATTRIBUTES_OF_PARTITION(DO) DO(s_records, "records") DO(s_extra, "extra")

@@ -102,4 +102,15 @@ def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkey
     state.track.epoch = 5
     assert len(dormant.keep(state)) == 2
     monkeypatch.setattr("filters.worker.dormant_positions._MOST", 1)
-    assert dormant.keep(State("0.1", 8, 3, 3)) == []
+    other = State("0.1", 8, 3, 3)
+    other.track.epoch = 5
+    assert [command.split(b"\r\n")[2] for command in dormant.keep(other)] == [b"HDEL", b"HSET", b"EXPIRE"]
+    assert dormant.recall(state) == []
+
+
+def test_one_host_is_remembered_with_so_many_sets() -> None:
+    dormant = DormantPositions("0.1", 2)
+    states = [State("0.1", 7, number, 3) for number in range(3)]
+    for state in states:
+        state.track.epoch = 5
+    assert [len(dormant.keep(state)) for state in states] == [2, 2, 0]

@@ -21,6 +21,7 @@ from acquisition.wire.position import Position
 from acquisition.wire.recent import SEED_EVERY
 from filters.worker.partition import Accepted
 from filters.worker.sequence import APPLY, Track
+from filters.worker.state import shape_of
 from filters.worker.step import native
 from tests.support.inputs_bench import Bench
 from tests.support.untested import require_native
@@ -32,11 +33,19 @@ EDGES = st.sampled_from([0, 1, 2, 5, wire.MOST_COUNTED - 1, wire.MOST_COUNTED, (
 TIMES = st.floats(allow_nan=True, allow_infinity=True)
 
 
+def shape_in(data: bytes) -> int:
+    if len(data) < wire.HEADER_SIZE:
+        return 0
+    names = [name for name, _ in wire.HEADER_FIELDS]
+    fields = dict(zip(names, wire.HEADER.unpack_from(data), strict=True))
+    return shape_of(fields["entities"], fields["metrics"])
+
+
 def next_frame(data: bytes, track: Track) -> int:
     """The samples of a frame that follows in a track, as the native step says of a read of it alone; 0: it does not."""
     assert native.STEP is not None
     key = struct.unpack_from("<16xQI", data) if len(data) >= 28 else (0, 0)
-    state, accepted = SimpleNamespace(member=b"member", track=track), []
+    state, accepted = SimpleNamespace(member=b"member", track=track, shape=shape_in(data)), []
     entries = [[b"1-0", [b"f", data]]]
     at, size = native.STEP.take_followers(entries, 0, 1, None, {key: state}, {}, {}, 0.0, Accepted, accepted)
     assert (at, size) == ((1, len(data)) if accepted else (0, 0))

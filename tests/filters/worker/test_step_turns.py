@@ -78,8 +78,8 @@ def standing(partition: Partition) -> list[Any]:
     known = vars(partition)
     return [
         partition.cursor,
-        partition.rejected,
-        partition.new_rejections(),
+        partition.rejections.count,
+        partition.rejections.news(),
         {key: bytes(state.track) for key, state in partition.states.items()},
         set(known["_heard"]),
         known["_most_entries"],

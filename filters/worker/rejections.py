@@ -1,0 +1,77 @@
+"""Entries that a partition rejects: counted, written with their reason, and told as events where they name a host."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from acquisition.errors import FrameError
+from acquisition.link import happenings
+from acquisition.link.resp import pack
+from acquisition.wire import keys, rejected
+from acquisition.wire.limits import LimitError
+from acquisition.wire.rejected import Rejected
+from acquisition.wire.signature import SignatureError
+
+_MINUTE = 60.0
+#: Hosts of a partition that are named by events within a minute: a forger may name any, and other events are kept too.
+_MOST_HOSTS = 20
+
+
+def unforeseen(error: Exception) -> FrameError:
+    """An error of reason ``internal`` that names what was raised, and where."""
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" in {each.name} ({each.filename.rpartition('/')[2]}:{each.lineno})" for each in where)
+    return FrameError("internal", f"{type(error).__name__}: {error!s:.200}{place}; please report it")
+
+
+class News(NamedTuple):
+    """How many entries were rejected, and why: the newest one and the text by reason."""
+
+    entries: int
+    reasons: dict[str, tuple[str, str]]
+
+
+class Rejections:
+    """Those of one partition; ``count`` is of all filters that have had it."""
+
+    def __init__(self, tag: str) -> None:
+        self.count = 0
+        self._tag = tag
+        self._told = 0  #: how many of these ``news`` has returned
+        self._reasons: dict[str, tuple[str, str]] = {}
+        self._until = 0.0
+        self._named: set[tuple[str, int]] = set()  #: reasons and hosts of events until then
+
+    def resume(self, count: int) -> None:
+        """Go on behind a commit that counted so many."""
+        self.count = self._told = count
+
+    def add(self, entry: bytes, error: FrameError, fields: Sequence[Any], now: float) -> list[bytes]:
+        """Reject a stream entry; the packed commands that say so. ``now`` is monotonic."""
+        self.count += 1
+        self._reasons[error.reason] = (entry.decode(), f"{error.reason}: {error}")
+        said = rejected.encode(Rejected(entry, error.reason, str(error)))
+        rows = (keys.rejected(self._tag), said), (keys.refused(self._tag), rejected.encode_bytes(entry, fields))
+        commands = [pack(("XADD", name, "MAXLEN", "~", str(rejected.KEPT), "*", *row)) for name, row in rows]
+        if isinstance(error, SignatureError | LimitError):
+            commands += self._event(error.host, entry, error, now)
+        return commands
+
+    def _event(self, host: int, entry: bytes, error: FrameError, now: float) -> list[bytes]:
+        """One event per reason, host and minute, however many entries there are."""
+        if now >= self._until:
+            self._until = now + _MINUTE
+            self._named.clear()
+        if (error.reason, host) in self._named or len(self._named) >= _MOST_HOSTS:
+            return []
+        self._named.add((error.reason, host))
+        details = {"reason": str(error), "entry": entry.decode(errors="replace")}
+        return [pack(command) for _, command in happenings.appended(self._tag, error.reason, details, f"{host:016x}")]
+
+    def news(self) -> News:
+        """What was rejected since the last call."""
+        found = News(self.count - self._told, self._reasons)
+        self._told, self._reasons = self.count, {}
+        return found
