@@ -1,8 +1,9 @@
 """``python -m experiments.live_migration``: a real guest migrates between two hosts; every reader says where it is.
 
 Two process-id namespaces stand for two hosts: in each runs a real probe, which sees only the processes of its own, and
-a real qemu. A busy guest is migrated live (QMP ``migrate``), once cancelled and once for good, and is asked for
-all the time by readers that have never read before. Needs root (unshare(1)), qemu-system-x86_64 and, for
+a real qemu. A busy guest is migrated live (QMP ``migrate``), once cancelled and ``--migrations`` times for good, to and
+fro, and is asked for all the time by readers that have never read before: each must see it where it runs, and none a
+conflict. Needs root (unshare(1)), qemu-system-x86_64 and, for
 ``--accelerator kvm``, /dev/kvm.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import UnavailableError
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.placement import MIGRATING, RUNNING, Placement
+from acquisition.snapshot.placement import CONFLICT, MIGRATING, RUNNING, Placement
 from experiments.processes import needs
 from experiments.processes.program import program
 
@@ -171,6 +173,8 @@ class Stage:
             found = self.look()
             if found is not None and found.host == never:
                 return f"the guest was seen on {never} while it could only be on {host}"
+            if found is not None and found.state == CONFLICT:
+                return f"a migration between {host} and {found.other_hosts} was taken for a conflict"
             if found is not None and (found.host, found.state) == (host, state):
                 return ""
             time.sleep(0.1)
@@ -190,30 +194,50 @@ def _no_namespace() -> str:
     return f"no process-id namespace can be made (run it as root): {tried.stderr.strip()}" if tried.returncode else ""
 
 
-def perform(stage: Stage) -> list[str]:
-    """Migrate, cancel; migrate, and let the source end. What was not as it must be."""
-    failures = []
+class Performed(NamedTuple):
+    """How many migrations have ended at the other host, in so many seconds, and what was not as it must be."""
+
+    migrations: int
+    seconds: float
+    failures: list[str]
+
+
+def perform(stage: Stage, migrations: int, seconds: float = math.inf) -> Performed:
+    """Migrate and cancel; then migrate and let the source end, to and fro, until so many are done or so many seconds
+    have passed."""
     for name in ("a", "b"):
         stage.host(name)
     source = stage.guest("a", 0, incoming=False)
+    failures = [stage.until("a", RUNNING, never="b")]
+    target = _begin(stage, source, ("a", "b"), 1, _SLOWLY, failures)
+    failures.append(stage.until("a", MIGRATING, never="b"))
+    source.ask("migrate_cancel")
     failures.append(stage.until("a", RUNNING, never="b"))
-    for serial, speed in enumerate((_SLOWLY, _FAST), 1):
-        target = stage.guest("b", serial, incoming=True)
-        failures.append(stage.until("a", MIGRATING, never="b"))
-        address = f"unix:{stage.directory}/migration-{serial}"
-        target.ask("migrate-incoming", uri=address)
-        source.ask("migrate-set-parameters", **{"max-bandwidth": speed})
-        source.ask("migrate", uri=address)
-        if speed is _SLOWLY:
-            failures.append(stage.until("a", MIGRATING, never="b"))
-            source.ask("migrate_cancel")
-            failures.append(stage.until("a", RUNNING, never="b"))
-        else:
-            failures.append(stage.until("b", MIGRATING))
-            source.end()
-            failures.append(stage.until("b", RUNNING, never="a"))
-            target.end()
-    return [failure for failure in failures if failure]
+    target.close()
+    began, done = time.monotonic(), 0
+    while done < migrations and time.monotonic() - began < seconds:
+        here, there = ("a", "b") if done % 2 == 0 else ("b", "a")
+        target = _begin(stage, source, (here, there), done + 2, _FAST, failures)
+        failures.append(stage.until(there, MIGRATING))
+        source.end()
+        failures.append(stage.until(there, RUNNING, never=here))
+        source, done = target, done + 1
+    source.end()
+    return Performed(done, round(time.monotonic() - began, 1), [failure for failure in failures if failure])
+
+
+def _begin(
+    stage: Stage, source: Monitor, way: tuple[str, str], serial: int, speed: int, failures: list[str]
+) -> Monitor:
+    """Start a process that receives the guest, and the migration to it."""
+    here, there = way
+    target = stage.guest(there, serial, incoming=True)
+    failures.append(stage.until(here, MIGRATING, never=there))
+    address = f"unix:{stage.directory}/migration-{serial}"
+    target.ask("migrate-incoming", uri=address)
+    source.ask("migrate-set-parameters", **{"max-bandwidth": speed})
+    source.ask("migrate", uri=address)
+    return target
 
 
 NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("unshare", "util-linux"), _no_namespace)
@@ -224,14 +248,16 @@ def main(argv: list[str]) -> int:
     """Perform and print; 0 when every answer was right."""
     made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
+    made.add_argument("--migrations", type=int, default=1, metavar="N", help="migrations for good (default 1)")
+    made.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin none after so many seconds")
     given = made.parse_args(argv)
     needs.require(*NEEDS)
     with ExitStack() as stack:
         stage = Stage(stack, given.accelerator)
-        failures = perform(stage)
-    document = {"accelerator": given.accelerator, "passed": not failures, "failures": failures}
+        done = perform(stage, given.migrations, given.seconds)
+    document = {"accelerator": given.accelerator, "passed": not done.failures, **done._asdict()}
     print(json.dumps({**document, "seen": [seen._asdict() for seen in stage.seen]}, indent=2))
-    return 1 if failures else 0
+    return 1 if done.failures else 0
 
 
 if __name__ == "__main__":

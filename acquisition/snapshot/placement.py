@@ -4,7 +4,7 @@ While a VM migrates there are two processes: the source runs the guest until it 
 destination was started to receive it and is idle. Only one of them runs the guest at a time. The rule:
 
 1. The process that runs the guest in this tick; the oldest of those, as in the tick in which
-   the guest changes over both have run it.
+   the guest changes over both have run it. The oldest of all keeps it as long as its CPU time advances.
 2. If none does: the youngest that has ever run it, of those that have been heard of within the limit (or of all).
    The guest is idle, or stands still between source and destination; what has never run it is an incoming process.
 3. If none is known to have run it, it may be emulated, or its kernels do not tell guest time from system time.
@@ -12,6 +12,10 @@ destination was started to receive it and is idle. Only one of them runs the gue
    it has ended, or stands still while another does not.
 
 An aborted migration reverts by rule 1 or, as soon as the other process has ended, by itself.
+
+Whatever a host says of a VM is a claim: it may say it of any. The oldest is the one that the filter saw first, whatever
+the hosts say of their processes' age. For a minute two of them are a migration; one that lasts longer is INCOMING, or,
+where CPU time advances in both, a CONFLICT, and neither keeps the VM, or anything else of its host, from being moved.
 
 What /proc cannot tell: a paused guest from one that is idle. Both have no guest time in a tick.
 """
@@ -24,32 +28,32 @@ from typing import NamedTuple
 
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CURRENT
-from acquisition.snapshot.vm_evidence import VM, EvidenceIndex, VmEvidence, all_evidence_of, evidence_of
+from acquisition.snapshot.states import CLAIM_SECONDS, CURRENT
+from acquisition.snapshot.vm_evidence import STANDSTILL, VM, EvidenceIndex, VmEvidence, evidence_by_vm, evidence_of
 from acquisition.wire.table import Entity
 
 RUNNING = "running"  #: one process has it; it may be idle or paused
-MIGRATING = "migrating"  #: several processes have it
+MIGRATING = "migrating"  #: several processes have it, for ``CLAIM_SECONDS`` at most
+#: Several have had it for longer, and no CPU time of it advances but where it is: a long migration, or none.
+INCOMING = "incoming"
+CONFLICT = "conflict"  #: several have had it for longer, and CPU time of it advances in one that came later as well
 #: One process has it, which was started to receive it and has not run it yet (or it has been paused ever
 #: since): what that process uses is not the load of the VM.
 ARRIVING = "arriving"
 UNSEEN = "unseen"  #: one process has it, on a host that is late or down: where it was last
 
-STATES = (RUNNING, MIGRATING, ARRIVING, UNSEEN)
+STATES = (RUNNING, MIGRATING, INCOMING, CONFLICT, ARRIVING, UNSEEN)
 
 #: What a row is that is not the place of its VM.
 SHADOW = "shadow"
-
-#: CPU, in cores, below which a process without guest time stands still: two clock ticks of a second.
-_STANDSTILL = 0.02
 
 
 class Placement(NamedTuple):
     """Where a VM is: ``entity_id`` is the process that is its place and load, ``evidence`` are all, oldest first.
 
-    ``other_hosts`` are those of the other processes while it is MIGRATING, its own among them if it migrates
-    within it. A process that is unheard of for longer than the limit (its host is down), or that only a table
-    names, is none of them once the guest has run elsewhere.
+    ``other_hosts`` are those of the other processes while it is MIGRATING, INCOMING or in CONFLICT, its own among them
+    if it migrates within it. A process that is unheard of for longer than the limit (its host is down), or that only a
+    table names, is none of them once the guest has run elsewhere.
     """
 
     vm: str
@@ -68,26 +72,35 @@ class Placement(NamedTuple):
         return self.other_hosts[-1] if self.other_hosts else None
 
     @property
+    def claimants(self) -> tuple[VmEvidence, ...]:
+        """In a CONFLICT the processes by which hosts claim the VM that another one has."""
+        if self.state != CONFLICT:
+            return ()
+        return tuple(
+            each for each in self.evidence if each.host_id != self.host_id and _is_there(each) and _claims(each)
+        )
+
+    @property
     def source(self) -> str | None:
-        """The host that it comes from, while it migrates."""
-        return self.evidence[0].host if self.state == MIGRATING else None
+        """The host that it comes from, while it migrates: by the processes' own word, which decides nothing."""
+        return min(self.evidence, key=_age).host if self.state == MIGRATING else None
 
     @property
     def destination(self) -> str | None:
         """The host that it goes to, while it migrates."""
-        return self.evidence[-1].host if self.state == MIGRATING else None
+        return max(self.evidence, key=_age).host if self.state == MIGRATING else None
 
 
 def settle(vm: str, evidence: Iterable[VmEvidence]) -> Placement:
     """The one place of a VM. The order of ``evidence`` does not matter; there must be one at least."""
     known = sorted(evidence, key=_seniority)
-    place = _by_guest_time(known) if any(process.guest.ever for process in known) else _by_cpu_time(known)
+    place = _place(known)
     others = [process for process in known if process is not place and (_is_there(process) or not _is_there(place))]
     if others:
-        state = MIGRATING
+        state = _state_beside(place, others, known[0])
     elif place.host_state != CURRENT:
         state = UNSEEN
-    elif waits_for_guest(place):
+    elif place.waits_for_guest:
         state = ARRIVING
     else:
         state = RUNNING
@@ -108,23 +121,44 @@ def _is_there(process: VmEvidence) -> bool:
     return process.certain and not process.unheard
 
 
-def waits_for_guest(process: VmEvidence) -> bool:
-    """Whether a process still waits for the guest that it was started to receive, as far as is known of it.
+def _state_beside(place: VmEvidence, others: Sequence[VmEvidence], oldest: VmEvidence) -> str:
+    """Of a VM that several processes have: how long both have been seen, by the filter's clock."""
+    now = max(process.filtered for process in (place, *others))
+    both_since = [
+        max(place.first_seen, process.first_seen)
+        for process in others
+        if place.first_seen is not None and process.first_seen is not None
+    ]
+    if len(both_since) < len(others) or now - max(both_since) <= CLAIM_SECONDS:
+        return MIGRATING
+    return CONFLICT if place is oldest and any(map(_claims, others)) else INCOMING
 
-    Its host may be late: what the process uses is not the load of the VM then either.
-    """
-    if process.guest.ever or not (process.incoming and process.kvm):
-        return False
-    return process.accounted or (process.cpu.mean or 0.0) < _STANDSTILL
+
+def _claims(process: VmEvidence) -> bool:
+    """Whether it runs the VM, by its own word; CPU time of one that receives a guest may be that of receiving."""
+    return process.works and (process.guest.ever or not process.incoming)
 
 
-def _birth(process: VmEvidence) -> float:
-    return float("-inf") if process.born is None else process.born
+_Age = tuple[float, float, float, int, int]
 
 
-def _seniority(process: VmEvidence) -> tuple[float, float, float, int, int]:
+def _age(process: VmEvidence) -> _Age:
     """Oldest first; what is not known to be young comes before, what has worked more before what has worked less."""
-    return _birth(process), -(process.guest.mean or 0.0), -(process.cpu.mean or 0.0), process.host_id, process.entity_id
+    born = float("-inf") if process.born is None else process.born
+    return born, -(process.guest.mean or 0.0), -(process.cpu.mean or 0.0), process.host_id, process.entity_id
+
+
+def _seniority(process: VmEvidence) -> tuple[float, _Age]:
+    """The same by the filter; by the host itself only where no filter says more."""
+    return _age(process)[0] if process.first_seen is None else process.first_seen, _age(process)
+
+
+def _place(known: Sequence[VmEvidence]) -> VmEvidence:
+    """The process that has the VM; ``known`` are all, oldest first."""
+    oldest = known[0]
+    if oldest.host_state == CURRENT and oldest.works:
+        return oldest
+    return _by_guest_time(known) if any(process.guest.ever for process in known) else _by_cpu_time(known)
 
 
 def _by_guest_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
@@ -133,7 +167,7 @@ def _by_guest_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
         return running[0]
     ran = [process for process in evidence if process.guest.ever]
     heard = [process for process in ran if not process.unheard] or ran
-    return max(heard, key=lambda process: (_birth(process), process.guest.mean or 0.0))
+    return max(heard, key=lambda process: (_seniority(process)[0], process.guest.mean or 0.0))
 
 
 def _by_cpu_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
@@ -148,12 +182,12 @@ def _has_taken_over(older: VmEvidence, younger: VmEvidence) -> bool:
     """While both stand still their averages fall alike: the larger one stays the larger."""
     if younger.cpu.now is None:
         return False
-    works = younger.cpu.now >= _STANDSTILL
+    works = younger.cpu.now >= STANDSTILL
     if older.unheard:
         return works
     if not older.certain:
         return works and not younger.incoming
-    if older.cpu.now is None or older.cpu.now >= _STANDSTILL:
+    if older.cpu.now is None or older.cpu.now >= STANDSTILL:
         return False
     return works or (younger.cpu.mean or 0.0) > (older.cpu.mean or 0.0)
 
@@ -191,7 +225,8 @@ class Placements:
         return (host_id, entity_id) in self.shadows
 
     def is_migrating(self, vm: str) -> bool:
-        """Whether several processes have a VM: a process of a host that has gone down meanwhile does not count."""
+        """Whether several processes have a VM, and have for a short time: one of a host that has gone down meanwhile
+        does not count."""
         return vm in self.contested and self.contested[vm].state == MIGRATING
 
     def mark(self, host_id: int, entity: Entity) -> str:
@@ -215,8 +250,6 @@ class Placements:
 
 def placements_of(blocks: Sequence[Block], contested: Mapping[str, Sequence[Owner]]) -> Placements:
     """The places of the VMs of these blocks; ``contested`` are the owners of those of each VM that several report."""
-    there = {(block.host_id, block.set_id): block for block in blocks} if contested else {}
-    return Placements(
-        blocks,
-        {vm: settle(vm, all_evidence_of(vm, [there[owner] for owner in owners])) for vm, owners in contested.items()},
-    )
+    owners = {owner for several in contested.values() for owner in several}
+    there = [block for block in blocks if (block.host_id, block.set_id) in owners]
+    return Placements(blocks, {vm: settle(vm, found) for vm, found in evidence_by_vm(contested, there).items()})

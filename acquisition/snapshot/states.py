@@ -37,3 +37,6 @@ CAUSES = {
 #: Those by which the pipeline hides what hosts send; and all for which it cannot be told how a host is that runs on.
 HIDING = frozenset((SHARD, UNHELD, FULL, UNCOMMITTED))
 BLIND = HIDING | {SILENCE}
+
+#: Seconds for which a second host that reports a VM keeps it from being moved (acquisition.snapshot.placement).
+CLAIM_SECONDS = 60.0

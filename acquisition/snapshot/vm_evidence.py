@@ -18,12 +18,16 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import Names
 from acquisition.snapshot.shard_reading import Owner
 from acquisition.snapshot.states import CURRENT, DOWN
+from acquisition.wire import table
 from acquisition.wire.smoothed import SmoothedRecord
-from acquisition.wire.table import Entity
+from acquisition.wire.table import FIRST_SEEN, Entity
 
-VM = "vm"  #: kind of the entities that this is about
+VM = table.VM  #: kind of the entities that this is about
 GUEST_METRIC = "cpu_guest_ratio"  #: CPU time that ran the guest, in cores (docs/metrics.md)
 CPU_METRIC = "cpu_ratio"
+
+#: CPU, in cores, below which a process without guest time stands still: two clock ticks of a second.
+STANDSTILL = 0.02
 
 
 class Meter(NamedTuple):
@@ -50,7 +54,8 @@ class VmEvidence(NamedTuple):
     long ago. ``unheard`` says that nothing has come of it for longer than the limit. ``kvm`` says that the kernel
     runs its vCPUs; ``accounted`` that its host is known to count guest time, by any VM that it has (nested under
     another hypervisor a kernel may count all of it as system time); ``incoming`` that it was started to receive
-    a migration.
+    a migration. Of all this only ``first_seen`` is not the host's own word: since when the filter has seen it report
+    the VM without a break (None: an older filter wrote its table). ``filtered`` is when the filter last read of it.
     """
 
     host_id: int
@@ -66,6 +71,25 @@ class VmEvidence(NamedTuple):
     kvm: bool
     accounted: bool
     incoming: bool
+    first_seen: float | None = None
+    filtered: float = 0.0
+
+    @property
+    def works(self) -> bool:
+        """Whether CPU time of the VM advances here, by guest time or, where that says nothing, by all of it."""
+        if self.guest.ever:
+            return self.guest.now is None or self.guest.now > 0.0
+        return not self.waits_for_guest and (self.cpu.now or 0.0) >= STANDSTILL
+
+    @property
+    def waits_for_guest(self) -> bool:
+        """Whether it still waits for the guest that it was started to receive, as far as is known of it.
+
+        Its host may be late: what the process uses is not the load of the VM then either.
+        """
+        if self.guest.ever or not (self.incoming and self.kvm):
+            return False
+        return self.accounted or (self.cpu.mean or 0.0) < STANDSTILL
 
 
 def evidence_of(block: Block, row: int) -> VmEvidence:
@@ -87,18 +111,26 @@ def evidence_of(block: Block, row: int) -> VmEvidence:
         entity.labels.get("accelerator") == "kvm",
         _accounted(block, record),
         bool(entity.labels.get("incoming")),
+        _seconds(entity, FIRST_SEEN),
+        block.filtered,
     )
 
 
 def _born(block: Block, entity: Entity) -> float | None:
     """When the process started: the label ``started`` is seconds after its host's boot, as is ``monotonic``."""
-    if block.head is None:
+    started = _seconds(entity, "started")
+    if block.head is None or started is None:
         return None
+    return block.head.filtered - (block.head.monotonic - started)
+
+
+def _seconds(entity: Entity, label: str) -> float | None:
+    """A label that is a finite number of seconds."""
     try:
-        born = block.head.filtered - (block.head.monotonic - float(entity.labels["started"]))
+        seconds = float(entity.labels[label])
     except (KeyError, ValueError):
         return None
-    return born if math.isfinite(born) else None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _row_of(record: SmoothedRecord | None, row: int, entity: Entity) -> int | None:
@@ -212,11 +244,11 @@ class EvidenceIndex:
                 self._contested.discard(vm)
 
 
-def all_evidence_of(vm: str, blocks: Iterable[Block]) -> list[VmEvidence]:
-    """The evidence of all processes of a VM in these blocks."""
-    return [
-        evidence_of(block, row)
-        for block in blocks
-        for row, entity in enumerate(block.entities)
-        if entity.stable == vm and entity.kind == VM
-    ]
+def evidence_by_vm(vms: Container[str], blocks: Iterable[Block]) -> dict[str, list[VmEvidence]]:
+    """The evidence of all processes of these VMs in these blocks: one walk, as a host may report any number of VMs."""
+    found: dict[str, list[VmEvidence]] = {}
+    for block in blocks:
+        for row, entity in enumerate(block.entities):
+            if entity.kind == VM and entity.stable in vms:
+                found.setdefault(entity.stable, []).append(evidence_of(block, row))
+    return found

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from acquisition import compiled
 from acquisition.errors import FrameError
+from acquisition.link.claims import Claim
 from acquisition.link.resp import Address
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
@@ -122,6 +123,23 @@ def of_oversize(reasons: Mapping[int, str], accounts: Sequence[Account]) -> list
         Finding(STALE, f"host {names.get(host) or format(host, '016x')}", f"some of its frames are rejected: {reason}")
         for host, reason in sorted(reasons.items())
     ]
+
+
+_CLAIMS = (
+    "reports {vms} VM{s} that run{es} elsewhere, such as {vm} of {host}, for more than a minute: nothing is decided by "
+    "it; see what runs there (`shardpulse query --set vms --host {name}`)"
+)
+
+
+def of_claims(claimed: Mapping[int, Claim], accounts: Sequence[Account]) -> list[Finding]:
+    """Hosts that claim VMs of others, by id."""
+    names = {row.host: row.host_name for row in accounts}
+    found = []
+    for number, claim in claimed.items():
+        name, several = names.get(number) or f"{number:016x}", claim.vms > 1
+        words = {"s": "s" * several, "es": "" if several else "s", "name": name, **claim._asdict()}
+        found.append(Finding(STALE, f"host {name}", _CLAIMS.format(**words)))
+    return found
 
 
 def of_probes(reports: Collection[Status]) -> list[Finding]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
+from acquisition.link import claims, happenings
+from acquisition.link.claims import Claim
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.nodes import Members
@@ -26,6 +28,7 @@ from acquisition.status.finding import (
     Finding,
     of_archived,
     of_books,
+    of_claims,
     of_clocks,
     of_filter,
     of_hosts,
@@ -107,6 +110,7 @@ def read(
     others: list[Registered] | None = None
     archived: dict[tuple[int, int], Archived] = {}
     known: Roster | None = None
+    claimed: dict[int, Claim] = {}
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
     rejected: dict[int, str] = {}
@@ -119,6 +123,7 @@ def read(
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
         rejected = oversize.read(cluster, layout, before) if found.rejected else {}
+        claimed = _claims(cluster, layout.tags[0], wall(), unread)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     errors = live.errors if live is not None else ()
@@ -134,10 +139,19 @@ def read(
     findings += of_roster(known, bool(accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
     findings += of_hosts(accounts, reports, now, down_after) + of_oversize(rejected, accounts)
-    findings += of_probes(reports.values())
+    findings += of_claims(claimed, accounts) + of_probes(reports.values())
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
+
+
+def _claims(cluster: Cluster, tag: str, now: float, unread: list[ShardpulseError]) -> dict[int, Claim]:
+    """What services have seen hosts claim of others; what cannot be read goes into ``unread``."""
+    try:
+        return claims.fresh(happenings.read_told(cluster, [tag])[tag], now)
+    except ShardpulseError as error:
+        unread.append(error)
+        return {}
 
 
 def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:

@@ -25,6 +25,10 @@ _TOGETHER = 64
 _COLUMNS = 4096  #: that are remembered: hosts of one kind have the same ones
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
+VM = "vm"  #: the kind of entities that migrate
+#: A label of VMs, from the filter: since when the host has reported it without a break (``filters.worker.first_seen``).
+FIRST_SEEN = "first_seen"
+
 
 class Entity(NamedTuple):
     """One row of a resource set. ``id`` is acquisition.model.identity.entity_id of the next three."""

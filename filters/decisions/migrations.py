@@ -46,11 +46,13 @@ class Migration(NamedTuple):
 class Migrations(NamedTuple):
     """The newest migration of each VM, by VM id; ``given_up_seconds`` after its start one without an end
     counts as failed without a report. ``ends`` is when others ended by which a VM left or reached a host for good, by
-    host: earlier ones of the same VMs, and those that nobody reported (``filters.decisions.sightings``)."""
+    host: earlier ones of the same VMs, and those that nobody reported (``filters.decisions.sightings``). ``released``
+    are VMs that several hosts have reported for so long that it binds no more."""
 
     newest: Mapping[str, Migration] = {}
     given_up_seconds: float = 600.0
     ends: Mapping[str, float] = {}
+    released: frozenset[str] = frozenset()
 
     def of(self, vm: str) -> Migration | None:
         """The newest migration of a VM."""

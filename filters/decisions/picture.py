@@ -33,6 +33,7 @@ __all__ = [
     "MISSING",
     "NETWORK",
     "VALID",
+    "Conflict",
     "Host",
     "Picture",
     "Reading",
@@ -102,12 +103,23 @@ class Host(NamedTuple):
 
 class Transit(NamedTuple):
     """A VM that several hosts report: ids of the VM, of the host that bears its load, of the other one, and of the one
-    that has its oldest process, where it came from."""
+    that has its oldest process, where it came from. ``binds``: it is taken for a migration, which has lasted for a
+    minute at most."""
 
     vm: str
     source: str
     destination: str
-    origin: str = ""
+    origin: str
+    binds: bool = True
+
+
+class Conflict(NamedTuple):
+    """A VM that runs on one host, while another one claims to run it too: ids of the VM, of the host that has it and of
+    the ``claimant``."""
+
+    vm: str
+    host: str
+    claimant: str
 
 
 class Picture(NamedTuple):
@@ -120,3 +132,4 @@ class Picture(NamedTuple):
     errors: tuple[str, ...] = ()
     transits: tuple[Transit, ...] = ()
     blind: str = ""
+    conflicts: tuple[Conflict, ...] = ()

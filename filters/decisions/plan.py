@@ -179,16 +179,24 @@ class _Planner:
 
 
 def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> PlanningState:
-    """The state with all migrations in progress taken as done at their destinations, reported or seen."""
+    """The state with all migrations in progress taken as done at their destinations, reported or seen.
+
+    What is seen alone, a host may say of any VM: it counts against that host, and not against where the VM came from.
+    """
     hosts = {host.id: host for host in picture.hosts}
     moving: dict[str, int] = {}
     leaving, unknown = set[tuple[str, str]](), dict[str, str]()
-    reported = [Transit(each.vm, each.source, each.destination) for each in migrations.in_progress(now)]
-    known = {each.vm for each in reported}
-    for each in (*reported, *(each for each in picture.transits if each.vm not in known)):
-        for host_id in {each.source, each.destination}:
+    reported = [Transit(each.vm, each.source, each.destination, "") for each in migrations.in_progress(now)]
+    known = {each.vm for each in reported} | migrations.released
+    for each in (*reported, *(each for each in picture.transits if each.binds and each.vm not in known)):
+        for host_id in {each.source, each.destination} - {each.origin}:
             moving[host_id] = moving.get(host_id, 0) + 1
-        leaving.add((each.source, each.vm))
+        if not each.origin:
+            leaving.add((each.source, each.vm))
+        elif each.source != each.origin:
+            continue  # the guest has gone over
+        if moving[each.destination] > method.policy.moves_per_host:
+            continue  # it takes none anyway, and may be said to receive any number
         source, destination = hosts.get(each.source), hosts.get(each.destination)
         if destination is None or destination is source or _has(destination, each.vm):
             continue

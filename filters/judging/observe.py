@@ -20,14 +20,14 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import MIGRATING, Placement, waits_for_guest
+from acquisition.snapshot.placement import INCOMING, MIGRATING, Placement
 from acquisition.snapshot.rows import finite
 from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.planes import OWN
 from acquisition.wire.table import Entity
 from filters.decisions import capacity, ratios
-from filters.decisions.picture import LATE, Host, Picture, Reading, Transit, Vm
+from filters.decisions.picture import LATE, Conflict, Host, Picture, Reading, Transit, Vm
 from filters.judging.labels import LabelTable
 
 #: Makes a reading of others of the same row; None where one of them is missing.
@@ -170,8 +170,10 @@ def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = Non
     for block in snapshot.unread:  # a host that sends nothing of what was read is there all the same
         by_host.setdefault(block.host_id, [block])
     hosts = tuple(observer.host(blocks) for blocks in by_host.values())
-    transits = tuple(each for placement in snapshot.placements.contested.values() for each in _transits(placement))
-    return Picture(tick_of(snapshot), snapshot.now, hosts, snapshot.errors, transits, blind=snapshot.blind)
+    contested = snapshot.placements.contested.values()
+    transits = tuple(each for placement in contested for each in _transits(placement))
+    conflicts = tuple(each for placement in contested for each in _conflicts(placement))
+    return Picture(tick_of(snapshot), snapshot.now, hosts, snapshot.errors, transits, snapshot.blind, conflicts)
 
 
 def tick_of(snapshot: Snapshot) -> int:
@@ -230,7 +232,7 @@ class _Observer:
 
     def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
         block = view.block
-        arrives = "incoming" in entity.labels and waits_for_guest(evidence_of(block, row))
+        arrives = "incoming" in entity.labels and evidence_of(block, row).waits_for_guest
         return Vm(
             entity.stable,
             entity.name,
@@ -286,8 +288,16 @@ def _observed(block: Block, readings: Mapping[str, Reading]) -> float | None:
 
 def _transits(placement: Placement) -> Iterator[Transit]:
     """From the host that bears the load to each other that reports the VM."""
-    if placement.state != MIGRATING:  # it has been started again after its host went down
+    if placement.state not in (MIGRATING, INCOMING):  # it has been started again after its host went down
         return
     origin = f"{placement.evidence[0].host_id:016x}"
     for other in {process.host_id for process in placement.evidence} - {placement.host_id}:
-        yield Transit(placement.vm, f"{placement.host_id:016x}", f"{other:016x}", origin)
+        yield Transit(
+            placement.vm, f"{placement.host_id:016x}", f"{other:016x}", origin, placement.state == MIGRATING
+        )  # fmt: skip
+
+
+def _conflicts(placement: Placement) -> Iterator[Conflict]:
+    """One for each host that claims a VM of another."""
+    for claimant in {process.host_id for process in placement.claimants}:
+        yield Conflict(placement.vm, f"{placement.host_id:016x}", f"{claimant:016x}")

@@ -1,4 +1,5 @@
-"""Tells the shards what the service sees happen: hosts that get hot or cool, moves, blindness. An archive keeps it.
+"""Tells the shards what the service sees happen: hosts that get hot or cool, moves, conflicts, blindness. An archive
+keeps it.
 
 Each change is told once, however many services see it (``acquisition.link.happenings``). Costs nothing while nothing
 changes; what cannot be told now is told with the next tick.
@@ -10,18 +11,20 @@ import re
 from collections.abc import Iterator, Mapping
 
 from acquisition.errors import ShardpulseError
-from acquisition.link import happenings
+from acquisition.link import claims, happenings
+from acquisition.link.claims import Claim
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.happenings import Happening, Turn
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
+from filters.decisions.conflicts import by_claimant
 from filters.decisions.deciding import Decided
 from filters.decisions.plan import Move
 from filters.decisions.verdict import ABSTAINED, Verdict
 
 _HOT, _MOVE, _BLIND = "hot:", "move:", "blind"
 _OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
-_NO_HOST = 0  #: what concerns all hosts is told in its partition
+_NO_HOST = 0  #: what concerns several hosts is told in its partition
 _Told = dict[str, tuple[int, str]]  #: name -> host, state
 
 
@@ -42,7 +45,8 @@ class Teller:
         try:
             if self._told is None:
                 self._told = self._read(cluster)
-            news = [*self._heat(decided, now), *self._moves(decided, now), *self._sight(decided, now)]
+            news = [*self._heat(decided, now), *self._moves(decided, now)]
+            news += [*self._conflicts(decided, now), *self._sight(decided, now)]
             return self._send(cluster, news) if news else 0
         except ShardpulseError:
             self._told = None
@@ -54,7 +58,7 @@ class Teller:
         for tag, told in happenings.read_told(cluster, self._tags).items():
             partition = self._tags.index(tag)
             for name, state in told.items():
-                if name == _BLIND or (name.startswith(_MOVE) and name.isascii()):
+                if name == _BLIND or (name.startswith((_MOVE, claims.PREFIX)) and name.isascii()):
                     found[name] = partition, state
                 elif _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
                     found[name] = int(name.removeprefix(_HOT), 16), state
@@ -106,6 +110,23 @@ class Teller:
         for name, (number, _) in known.items():
             if name not in proposed:
                 yield number, Happening(name, "", Turn.END, now)
+
+    def _conflicts(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
+        """Hosts that claim VMs of others: told again while it lasts, and over when it has not been so for a while."""
+        known, found = self._known(claims.PREFIX), by_claimant(decided.picture)
+        before = {name: claims.decode(state) for name, (_, state) in known.items()}
+        for host, each in found.items():
+            name, last = claims.PREFIX + host, before.get(claims.PREFIX + host)
+            claim = Claim(now, each.vms, each.vm, each.host_name)
+            details = {"vms": each.vms, "vm": claims.shown(each.vm), "host": each.host}
+            if name not in known:
+                yield _NO_HOST, Happening(name, claims.encode(claim), Turn.BEGIN, now, "conflict", host, details)
+            elif last is None or now - last.at >= claims.REFRESH_SECONDS:
+                yield _NO_HOST, Happening(name, claims.encode(claim), Turn.CHANGE, now)
+        for name, last in before.items():
+            host = name.removeprefix(claims.PREFIX)
+            if host not in found and (last is None or now - last.at >= claims.FRESH_SECONDS):
+                yield _NO_HOST, Happening(name, "", Turn.END, now, "conflict_over", host)
 
     def _sight(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
         assert self._told is not None

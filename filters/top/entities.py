@@ -87,7 +87,7 @@ def _placed(listing: Listing, block: Block, contested: Mapping[str, Placement]) 
         if (block.host_id, entity.id) == (place.host_id, place.entity_id):
             notes[i] = f"→{place.other_host}" if place.other_host else ""
         else:
-            reasons[i] = f"migrating, its place is {place.host}"
+            reasons[i] = f"{place.state}, its place is {place.host}"
             for column in (*figures.values(), *extra.values()):
                 column[i] = np.nan
     return listing._replace(reasons=reasons, notes=notes, extra=extra, **figures)

@@ -14,7 +14,6 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import waits_for_guest
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.watcher.meters import METERS, Meter, NoValue
@@ -84,7 +83,7 @@ class Readings:
         place = self._vms.get(uuid.lower())
         if place is None:
             raise NoValue(f"no VM with the uuid {uuid} is monitored")
-        if waits_for_guest(evidence_of(place.block, place.row)):
+        if evidence_of(place.block, place.row).waits_for_guest:
             raise NoValue(f"VM {uuid} is arriving on host {place.block.host}, which has not run it yet")
         return place
 

@@ -24,6 +24,7 @@ from acquisition.wire.readers import Cut
 from acquisition.wire.seen import Seen
 from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions, seen_of
+from filters.worker.first_seen import stamped
 from filters.worker.kept import Kept
 from filters.worker.name_table import NameTable, learn
 from filters.worker.rejections import Rejections, unforeseen
@@ -35,6 +36,7 @@ from filters.worker.step.native import Step
 START = b"0-0"
 _XREAD, _BLOCK = front(8, "XREAD", "COUNT"), word(b"BLOCK")
 _EXPIRE_EVERY = 10.0
+_CATCH_UP = 600.0  #: seconds for which the ids of entries that were not read yet are believed
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
@@ -104,11 +106,12 @@ class Partition:
         self._kept = Kept(settings)
         self._expire_at = 0.0
         self._trim_at = 0.0
+        self._came = 0.0  #: when the newest entry did, by its id, which goes back with no stream that begins anew
         self._renewed = False  #: whether the stream is another one, which no commit says yet
 
     def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
         """Go on behind a commit that this or another worker made."""
-        self.commit_id, self.cursor = commit_id, cursor
+        self.commit_id, self.cursor, self._came = commit_id, cursor, _seconds(cursor)
         self.rejections.resume(rejected)
 
     def renew(self) -> None:
@@ -157,6 +160,7 @@ class Partition:
         """Any entry, or put it aside; answers the bytes of its frame."""
         entry_id, fields = entries[at]
         size = 0
+        self._came = max(self._came, _seconds(entry_id))
         try:
             data = _payload(fields)
             size = len(data)
@@ -210,15 +214,23 @@ class Partition:
         return state
 
     def _apply_table(self, state: State, frame: Frame) -> None:
-        names = learn(state.names, frame.payload)
+        before = b"" if state.names is None else state.names.payload
+        rows = state.ids if state.metrics >= 0 else None
+        payload = stamped(frame.payload, before, rows, self._when(time.time()))
+        names = learn(state.names, payload)
         overflows = names.ids.size > self.settings.limits.entities
         if overflows:  # with names of entities that have gone since the last complete table
-            names = learn(None, frame.payload)
+            names = learn(None, payload)
         self.sizes.check_table(frame.host, len(names.metrics), names.ids.size)
         self.name(state, names)
         if overflows:
             state.ask_for_table()
         self.extra.append(pack(("SET", state.names_key, names.payload)))
+
+    def _when(self, now: float) -> float:
+        """When the newest entry came by its shard's clock, seconds since 1970: a filter may catch up. Ids are chosen by
+        who sends, within these bounds."""
+        return min(now, max(self._came, now - _CATCH_UP))
 
     def name(self, state: State, names: NameTable) -> None:
         """Give a resource set its table."""
@@ -345,6 +357,10 @@ def _payload(fields: Any) -> bytes:
         raise FrameError("payload", "the entry has no field `f`")
     data: bytes = fields[1]
     return data
+
+
+def _seconds(entry: bytes) -> float:
+    return int(entry.partition(b"-")[0]) / 1000.0
 
 
 def _after(entry: bytes) -> bytes:

@@ -40,12 +40,12 @@ def is_local(vm: Vm, _state: PlanningState) -> str | None:
 
 
 def is_migrating(vm: Vm, state: PlanningState) -> str | None:
-    """It is on its way: two hosts report it, or a scheduler has reported a start."""
+    """It is on its way: two hosts have begun to report it, or a scheduler has reported a start."""
     newest = state.migrations.of(vm.id)
     if newest is not None and state.migrations.lasts(vm.id, state.now):
         there = state.hosts.get(newest.destination)
         return f"it is migrating to {there.name if there is not None else newest.destination}"
-    return "it is migrating" if vm.migrating else None
+    return "it is migrating" if vm.migrating and vm.id not in state.migrations.released else None
 
 
 def is_young(vm: Vm, state: PlanningState) -> str | None:

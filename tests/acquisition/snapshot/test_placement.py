@@ -17,11 +17,20 @@ from acquisition.snapshot import Snapshot, judgement, placement, sight
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.names import Names
-from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, UNSEEN, Placements, settle
+from acquisition.snapshot.placement import (
+    ARRIVING,
+    CONFLICT,
+    INCOMING,
+    MIGRATING,
+    RUNNING,
+    UNSEEN,
+    Placements,
+    settle,
+)
 from acquisition.snapshot.shard_reading import Member, Place
 from acquisition.snapshot.sight import Sight
 from acquisition.snapshot.states import CURRENT, DOWN, LATE, STATES
-from acquisition.snapshot.vm_evidence import EvidenceIndex, Meter, VmEvidence, all_evidence_of, evidence_of
+from acquisition.snapshot.vm_evidence import EvidenceIndex, Meter, VmEvidence, evidence_by_vm, evidence_of
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
@@ -143,6 +152,44 @@ def test_a_suspended_vm_is_where_its_oldest_process_is() -> None:
     assert where(incoming("b", 100, NEVER), process("a", 0, NEVER)) == ("a", MIGRATING, ("b",))
 
 
+# ---------------------------------------------------------------- what a host says of a VM of another
+
+
+def seen(process: VmEvidence, since: float, now: float = 1000.0) -> VmEvidence:
+    """The same, as the filter has seen it."""
+    return process._replace(first_seen=since, filtered=now)
+
+
+@pytest.mark.parametrize(
+    ("claim", "state"),
+    [
+        (process("b", -1e9, WORKS), CONFLICT),
+        (process("b", -1e9, Meter(None, 0.5)), CONFLICT),
+        (process("b", -1e9, NEVER, kvm=False, cpu=WORKS), CONFLICT),
+        (process("b", -1e9, NEVER, cpu=NOTHING), INCOMING),
+        (process("b", -1e9), INCOMING),
+        (process("b", -1e9, STOOD_STILL), INCOMING),
+        (incoming("b", 100, NEVER, cpu=WORKS), INCOMING),  # receiving a guest takes CPU as well
+        (incoming("b", 100, NEVER, kvm=False, cpu=WORKS), INCOMING),
+    ],
+)
+@pytest.mark.parametrize("own", [process("a", 0, WORKS), process("a", 0, NEVER, kvm=False, cpu=WORKS)])
+def test_who_was_seen_first_keeps_a_vm_that_it_runs(own: VmEvidence, claim: VmEvidence, state: str) -> None:
+    own = seen(own, 100.0)
+    assert where(seen(claim, 940.0), own) == ("a", MIGRATING, ("b",))
+    assert where(seen(claim, 939.0), own) == ("a", state, ("b",))
+    placed = settle("u", [seen(claim, 939.0), own])
+    assert [each.host for each in placed.claimants] == (["b"] if state == CONFLICT else [])
+    fresh = seen(process("c", 0, NEVER), 990.0)  # and a real migration beside it
+    assert where(seen(claim, 939.0), own, fresh)[:2] == ("a", MIGRATING)
+
+
+def test_a_migration_that_lasts_long_ends_where_the_guest_runs() -> None:
+    source, target = seen(process("a", 0, STOOD_STILL), 100.0), seen(incoming("b", 100, WORKS), 500.0)
+    assert where(source, target) == ("b", INCOMING, ("a",))
+    assert settle("u", [source, target]).claimants == ()
+
+
 @pytest.mark.parametrize(
     ("older", "younger", "place"),
     [
@@ -206,11 +253,16 @@ def test_there_is_one_place_whatever_is_reported(evidence: list[VmEvidence], ran
 
 @given(EVIDENCE)
 def test_a_process_that_never_ran_the_guest_takes_it_from_none_that_has(evidence: list[VmEvidence]) -> None:
+    placed = settle("u", evidence)
+    oldest = placed.evidence[0]
+    (place,) = (each for each in evidence if (each.host_id, each.entity_id) == (placed.host_id, placed.entity_id))
+    if oldest.works and oldest.host_state == CURRENT:
+        assert place == oldest
+        return
     if any(each.guest.ever for each in evidence):
-        assert next(each for each in evidence if each.entity_id == settle("u", evidence).entity_id).guest.ever
-    running = [each for each in evidence if each.guest.now]
-    if running:
-        assert settle("u", evidence).entity_id in {each.entity_id for each in running}
+        assert place.guest.ever
+    if any(each.guest.now for each in evidence):
+        assert place.guest.now
 
 
 # ---------------------------------------------------------------- what blocks say
@@ -371,7 +423,7 @@ def test_the_cache_finds_what_a_look_at_everything_finds(
         reported = [entity.stable for block in blocks for entity in block.entities if entity.kind == "vm"]
         assert set(found) == {uuid for uuid in reported if reported.count(uuid) > 1}
         for uuid, owners in found.items():
-            assert len(all_evidence_of(uuid, [there[owner] for owner in owners])) == reported.count(uuid)
+            assert len(evidence_by_vm({uuid}, [there[owner] for owner in owners])[uuid]) == reported.count(uuid)
 
 
 def test_a_narrow_reading_leaves_the_cache_alone() -> None:

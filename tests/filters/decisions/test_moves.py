@@ -329,11 +329,14 @@ def test_a_host_whose_vms_are_leaving_already_gives_no_more_than_it_takes() -> N
     seen_to_move = picture(hot_host([vm("a", 2.0, 4, migrating=True), vm("b", 2.0, 2), vm("c", 3.2, 8)]), *idle)
     for found in (
         plan(picture(hot_host(), *idle), log=under_way),
-        plan(seen_to_move._replace(transits=(Transit("uuid-a", "hot", "idle"),))),
+        plan(seen_to_move._replace(transits=(Transit("uuid-a", "hot", "idle", "hot"),)), log=under_way),
     ):
         assert moves(found) == []
         assert reasons(found)["hot"] == "those that are leaving it relieve it"
         assert reasons(found)["a"].startswith("it is migrating")
+    claimed = plan(seen_to_move._replace(transits=(Transit("uuid-a", "hot", "idle", "hot"),)))
+    assert moves(claimed)  # any host may claim a VM: only a report is believed of where it leaves
+    assert reasons(claimed)["a"] == "it is migrating"
 
 
 def test_a_host_that_awaits_a_vm_of_unknown_load_takes_nothing() -> None:
@@ -350,7 +353,7 @@ def test_a_host_that_awaits_a_vm_of_unknown_load_takes_nothing() -> None:
 
 def test_what_two_hosts_report_counts_as_well() -> None:
     seen = picture(hot_host([vm("b", 1.2, 2, migrating=True), vm("c", 5.0, 8)], cpu=1.0), host("busy", cpu=0.1))
-    found = plan(seen._replace(transits=(Transit("uuid-b", "hot", "busy"),)))
+    found = plan(seen._replace(transits=(Transit("uuid-b", "hot", "busy", "hot"),)))
     assert "busy: cpu_busy_ratio would be 0.875" in reasons(found)["c"]
 
 
@@ -497,7 +500,7 @@ def test_no_plan_forgets_what_is_under_way(drawn: Any, going: Any, per_host: int
         if place.vms and place is not there:
             one = place.vms[which % len(place.vms)]
             under_way[one.id] = Migration(one.id, place.name, there.name, 999.0, None, STARTED)
-    transits = tuple(Transit(each.vm, each.source, each.destination) for each in under_way.values())
+    transits = tuple(Transit(each.vm, each.source, each.destination, each.source) for each in under_way.values())
     if reported:
         found = plan(picture(*hosts), method(Policy(moves_per_host=per_host)), Migrations(under_way))
     else:
@@ -509,10 +512,10 @@ def test_no_plan_forgets_what_is_under_way(drawn: Any, going: Any, per_host: int
     load = {each.name: (each.readings[CPU].mean or 0.0) * cores[each.name] for each in hosts}
     count = dict.fromkeys(load, 0)
     by_id = {one.id: one for each in hosts for one in each.vms}
-    for vm_id, source_name, target_name, _ in transits:
-        load[target_name] += by_id[vm_id].readings["cpu_ratio"].mean or 0.0
-        count[source_name] += 1
-        count[target_name] += 1
+    for each in transits:
+        load[each.destination] += by_id[each.vm].readings["cpu_ratio"].mean or 0.0
+        count[each.source] += reported  # what is seen alone, any host may say of a VM of another
+        count[each.destination] += 1
     for move in found.moves:
         assert move.vm.id not in under_way
         load[move.destination.name] += move.vm.readings["cpu_ratio"].mean or 0.0

@@ -192,7 +192,7 @@ def test_a_vm_on_two_hosts_is_one_and_is_migrating(shards: Shards, cluster: Clus
     assert vm.migrating
     assert len(host_of(seen, "to").vms) == 0
     assert [each.vm for each in seen.transits] == ["uuid-a"]
-    assert seen.transits[0][1:] == (machines[0].id, machines[1].id, machines[0].id)
+    assert seen.transits[0][1:] == (machines[0].id, machines[1].id, machines[0].id, True)
 
 
 @pytest.mark.parametrize("rule", REGISTRY)

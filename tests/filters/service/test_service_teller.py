@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from acquisition.config.decisions import Decisions
-from acquisition.link import happenings
+from acquisition.link import claims, happenings
 from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import Entry, Happening, Turn
+from acquisition.status.finding import STALE, Finding, of_claims
 from acquisition.wire import keys
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
-from filters.decisions.picture import Host
+from filters.decisions.picture import Conflict, Host
 from filters.service.teller import Teller
 from tests.support.pictures import host, picture, vm
 
@@ -95,6 +96,31 @@ def test_blindness_is_told_while_it_lasts_or_once_it_is_over(cluster: Cluster) -
     assert [(one.kind, one.details.get("since")) for one in told(cluster)] == [
         ("blind", 1001.0), ("sight", None), ("blind", 1010.0), ("sight", None)
     ]  # fmt: skip
+
+
+def test_a_host_that_claims_vms_of_others_is_told_once_and_found(cluster: Cluster) -> None:
+    tellers, calm = (Teller(), Teller()), decided([CALM, COOL])
+    both = [Conflict(vm, COOL.id, CALM.id) for vm in ("uuid-big", "uuid-small")]
+    claimed = calm._replace(picture=calm.picture._replace(conflicts=tuple(both)))
+
+    def found(now: float) -> list[Finding]:
+        return of_claims(claims.fresh(happenings.read_told(cluster, keys.tags(64)[:1])[keys.tags(64)[0]], now), [])
+
+    for now in (1000.0, 1001.0, 1061.0):
+        for teller in tellers:
+            teller.tell(cluster, claimed, now)
+    (one,) = told(cluster)
+    assert (one.kind, one.host, one.details) == (
+        "conflict", int(CALM.id, 16), {"vms": 2, "vm": "uuid-big", "host": COOL.id}
+    )  # fmt: skip
+    (finding,) = found(1200.0)
+    assert (finding.kind, finding.about) == (STALE, f"host {CALM.id}")
+    assert f"reports 2 VMs that run elsewhere, such as uuid-big of {COOL.name}, for more than a minute" in finding.text
+    for teller in tellers:
+        teller.tell(cluster, calm, 1100.0)  # it may be away for a moment
+        teller.tell(cluster, calm, 1220.0)
+    assert [one.kind for one in told(cluster)] == ["conflict", "conflict_over"]
+    assert found(1221.0) == []
 
 
 def test_streams_are_capped_and_garbage_is_none_of_ours(cluster: Cluster) -> None:
