@@ -20,6 +20,9 @@ class ServeLimits(Table):
     ] = 16
     query_bytes: Annotated[int, Meta(ge=256, le=60000, description="length of a query string")] = 60000
     head_bytes: Annotated[int, Meta(ge=1024, le=1 << 21, description="length of a request line with headers")] = 98304
+    writes_per_second: Annotated[
+        float, Meta(gt=0, le=1e6, description="reports per second of a client address; ten seconds' worth at once")
+    ] = 10.0
     body_bytes: Annotated[int, Meta(ge=1024, le=1 << 24, description="length of a request body")] = 65536
     answer_samples: Annotated[
         int, Meta(ge=1, description="samples in one answer; a selection of more is refused, and says so")
@@ -37,6 +40,13 @@ class Serve(Table):
     ] = "127.0.0.1:7680"
     token_file: Annotated[
         str, Meta(description="file (mode 0600) whose first line clients send as bearer token; empty: none")
+    ] = ""
+    write_token_file: Annotated[
+        str,
+        Meta(
+            description="file (mode 0600) whose first line clients send as bearer token to write, also on loopback; it "
+            "may read as well; empty: writer.token of the shards of this machine"
+        ),
     ] = ""
     tls_certificate: Annotated[str, Meta(description="PEM file of the certificate chain; empty: no TLS")] = ""
     tls_key: Annotated[str, Meta(description="PEM file of the private key (mode 0600)")] = ""

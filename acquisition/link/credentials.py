@@ -17,6 +17,7 @@ from acquisition.link import secret_file, trusted_file
 
 PASSWORD_KEY = "key shards.password_file"  #: in errors
 PASSWORDS_FILE = "passwords.json"  #: in the state directory
+WRITER_TOKEN_FILE = "writer.token"  #: in the state directory: what `serve` asks of clients that write
 PIPELINE = "shardpulse"  #: the user of probe, filter and readers
 ADMINISTRATOR = "shardpulse-admin"  #: the user of ``shardpulse shards``
 REPLICA = "shardpulse-replica"  #: the user of replicas at their masters

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from acquisition.errors import CannotCreateError
-from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE, REPLICA, local
+from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE, REPLICA, WRITER_TOKEN_FILE, local
 from acquisition.shards import configuration, grants
 
 ACL_FILE = "users.acl"  #: in the state directory, read by every server when it starts
@@ -25,12 +25,13 @@ _KEYS = {PIPELINE: "~*", ADMINISTRATOR: "~*", REPLICA: ""}
 
 
 def write(directory: Path) -> dict[str, str]:
-    """Make passwords and write both files; answers what each server's configuration needs. Raises CannotCreateError."""
+    """Make passwords and write the files; answers what each server's configuration needs. Raises CannotCreateError."""
     passwords = {user: os.urandom(32).hex() for user in COMMANDS}
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_secret(directory / ACL_FILE, acl(passwords))
         write_secret(directory / PASSWORDS_FILE, json.dumps(passwords, indent=1) + "\n")
+        write_secret(directory / WRITER_TOKEN_FILE, f"{os.urandom(32).hex()}\n")
     except OSError as error:
         raise CannotCreateError(f"the users of the shards cannot be kept in {directory}: {error.strerror}") from error
     return configuration.users(str(directory / ACL_FILE), REPLICA, passwords[REPLICA])
@@ -42,8 +43,8 @@ def read(directory: Path) -> dict[str, str]:
 
 
 def remove(directory: Path) -> None:
-    """Remove both files; they may be gone already."""
-    for name in (ACL_FILE, PASSWORDS_FILE):
+    """Remove the files; they may be gone already."""
+    for name in (ACL_FILE, PASSWORDS_FILE, WRITER_TOKEN_FILE):
         (directory / name).unlink(missing_ok=True)
 
 

@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters.service import access, parameters
+from filters.service.access import Access
 from filters.service.answer import JSON, Answer, conditions, matches, send_answer
 from filters.service.desk import Desk
 from filters.service.parameters import LATEST, READING
@@ -29,10 +30,13 @@ from filters.service.tick_cache import NewestCache
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
 
 
-def endpoint(resource: Resource, desk: Desk) -> ASGIApp:
-    """The ASGI endpoint of a resource: parameters are checked, then it answers itself or an answer is built."""
+def endpoint(resource: Resource, desk: Desk, check_writer: Callable[[Scope], None]) -> ASGIApp:
+    """The ASGI endpoint of a resource: parameters are checked, then it answers itself or an answer is built.
+    ``check_writer`` raises Problem for a request that may not change anything."""
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
+        if resource.method != "GET":
+            check_writer(scope)
         values = parameters.parse(scope["query_string"], resource.parameters, desk.limits.query_bytes)
         if resource.handle is not None:
             await resource.handle(values, scope, receive, send)
@@ -49,11 +53,11 @@ def endpoint(resource: Resource, desk: Desk) -> ASGIApp:
     return handle
 
 
-def routes(resources: Sequence[Resource], desk: Desk) -> list[BaseRoute]:
-    """One route for each path, whatever the methods that it has."""
+def routes(resources: Sequence[Resource], desk: Desk, check_writer: Callable[[Scope], None]) -> list[BaseRoute]:
+    """One route for each path, whatever the methods that it has. ``check_writer``: as of ``endpoint``."""
     by_path: dict[str, dict[str, ASGIApp]] = {}
     for resource in resources:
-        by_path.setdefault(resource.path, {})[resource.method] = endpoint(resource, desk)
+        by_path.setdefault(resource.path, {})[resource.method] = endpoint(resource, desk, check_writer)
     return [Route(path, _Methods(methods), methods=list(methods)) for path, methods in by_path.items()]
 
 
@@ -73,11 +77,11 @@ class _Methods:
 class Front:
     """What every request passes: access, the prepared answers, then the routes."""
 
-    def __init__(self, routes: ASGIApp, page: ASGIApp, newest: NewestCache, token: Callable[[], bytes]) -> None:
+    def __init__(self, routes: ASGIApp, page: ASGIApp, newest: NewestCache, where: Callable[[], Access]) -> None:
         self._routes = routes
         self._page = page
         self._newest = newest
-        self._token = token
+        self._where = where
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the lifespan."""
@@ -87,9 +91,9 @@ class Front:
         path = scope["path"]
         guarded = path.startswith(_GUARDED)
         try:
-            token = self._token()
-            if not token or guarded:
-                access.check(scope, token)
+            where = self._where()
+            if not where.token or guarded:
+                access.check(scope, where)
             if not scope["query_string"] and scope["method"] == "GET":
                 last = self._newest.last
                 known = last.known(path) if last is not None else None
@@ -106,12 +110,12 @@ def application(
     routes: list[BaseRoute],
     page: list[BaseRoute],
     newest: NewestCache,
-    token: Callable[[], bytes],
+    where: Callable[[], Access],
     start: Callable[[], None],
     stop: Callable[[], None],
 ) -> ASGIApp:
-    """The whole application: ``routes`` to data, and to the ``page`` for every other path. ``token`` is what
-    clients must send now, if anything. ``start`` and ``stop`` are called in the event loop when it begins and ends."""
+    """The whole application: ``routes`` to data, and to the ``page`` for every other path. ``where`` is what
+    is demanded of clients now. ``start`` and ``stop`` are called in the event loop when it begins and ends."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -125,7 +129,7 @@ def application(
     data = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     shown = Starlette(routes=page, exception_handlers=handlers)
     data.router.redirect_slashes = False
-    return Front(data, shown, newest, token)
+    return Front(data, shown, newest, where)
 
 
 def problem_response(problem: Problem) -> Response:

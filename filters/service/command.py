@@ -8,13 +8,13 @@ from dataclasses import replace
 from threading import Event, Timer
 
 from acquisition import errors, help_text
-from acquisition.config.endpoints import check, credentials, with_addresses
+from acquisition.config.endpoints import check, credentials, directory, with_addresses
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError, ShardpulseError, UnavailableError, UsageError
 from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
-from filters.service.access import access
+from filters.service.access import Access, access
 from filters.service.server import Server, allow_descriptors, listen, obey_signals, server
 from filters.service.service import Service
 
@@ -27,8 +27,9 @@ a 304; values that are missing are null; errors are problem documents (RFC 9457)
 cannot be read the answer is 503 with the age of the last picture, until they can be again.
 
 It listens on loopback. On any other address it demands a token and TLS ([serve] token_file,
-tls_certificate, tls_key) and does not start without. SIGTERM and Ctrl-C end it in order, also while
-streams are open; SIGHUP makes it read token and certificate again."""
+tls_certificate, tls_key) and does not start without. Writing (POST) needs a token of its own on loopback too:
+[serve] write_token_file, or writer.token in the directory of the shards of this machine. SIGTERM and Ctrl-C
+end it in order, also while streams are open; SIGHUP makes it read token and certificate again."""
 
 _EXAMPLES = """
 shardpulse serve                                            http://127.0.0.1:7680
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     settings = _settings(options)
     end_with_threads(say)
-    where = access(settings.serve)
+    where = _access(settings)
     refused: list[AdmissionError] = []
 
     def refuse(error: AdmissionError) -> None:
@@ -85,14 +86,18 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
     """Take a new token and certificate; everything else stays as it was when the service was started."""
     service.notifier.reloading()
     try:
-        where = access(_settings(options).serve)
+        where = _access(_settings(options))
         if running.context is not None and where.certificate:
             running.context.load_cert_chain(where.certificate, where.key)
-        service.take_token(where.token)
+        service.access = where
         say("token and certificate read again")
     except ShardpulseError as error:
         say.warn(f"{error}; the old token and certificate stay")
     service.notifier.reloaded()
+
+
+def _access(settings: Settings) -> Access:
+    return access(settings.serve, "" if settings.shards.addresses else str(directory(settings.shards)))
 
 
 def _settings(options: argparse.Namespace) -> Settings:

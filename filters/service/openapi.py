@@ -12,6 +12,7 @@ from filters.service.problem import ProblemDocument
 from filters.service.resource import Resource
 
 _TEMPLATE = "#/components/schemas/{name}"
+_WRITER = "writer"  #: the token that writing needs
 _NAMES = ("host", "label", "entity_label", "set", "metric")  #: parameters that must fit something
 _DESCRIPTION = """\
 Every host, process and VM of a data center, about one second old, checked and smoothed. A value that is
@@ -31,6 +32,7 @@ _PROBLEMS = {
     "415": "The body is of another type.",
     "421": "The request is for another host.",
     "422": "The answer would be too large.",
+    "429": "Too many requests to write came from this address; Retry-After says when to send it again.",
     "431": "The headers are too long.",
     "503": "The shards cannot be read now, or too much is asked at once; age_seconds is that of the last picture.",
 }
@@ -51,8 +53,9 @@ def document(resources: Sequence[Resource], token: bool) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas},
     }
+    found["components"]["securitySchemes"] = {_WRITER: {"type": "http", "scheme": "bearer"}}
     if token:
-        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["components"]["securitySchemes"]["token"] = {"type": "http", "scheme": "bearer"}
         found["security"] = [{"token": []}]
     return found
 
@@ -88,6 +91,8 @@ def _operation(resource: Resource, by_kind: Mapping[int, dict[str, Any]]) -> dic
         + list(resource.headers),
         "responses": responses,
     }
+    if resource.method != "GET":
+        found["security"] = [{_WRITER: []}]
     if resource.body is not None:
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema(resource.body)}}}
     return found

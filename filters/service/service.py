@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError
@@ -23,13 +23,14 @@ from filters.decisions.method import method_of
 from filters.judging.judge import TickJudge
 from filters.judging.labels import Labels
 from filters.runtime.memory import TickSweeper
-from filters.service.access import Access
+from filters.service.access import Access, check_writer
 from filters.service.answer import JSON
 from filters.service.application import application, routes
 from filters.service.condition import Condition
 from filters.service.desk import Desk
 from filters.service.latest import LatestReading
 from filters.service.page import page_routes
+from filters.service.rates import Rates
 from filters.service.reading_thread import ReadingThread
 from filters.service.recents import Recents
 from filters.service.resource import Parts, Request, Resource
@@ -68,7 +69,8 @@ class Service:
         self.reading = ReadingThread(
             settings, self.newest, self._publish, self._renew, self._trouble, self.judge, self._beat, refuse
         )
-        self.token = access.token  #: what clients must send
+        self.access = access  #: what is demanded of clients; another one holds from the next request on
+        self._rates = Rates(limits.writes_per_second)
         self._settings = settings
         self.recents = Recents(settings)
         labels, shown = Labels(settings.decisions), bool(access.token)
@@ -79,19 +81,20 @@ class Service:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: TickSweeper | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self.resources if resource.topic}
-        ways = routes(self.resources, self.desk)
+        ways = routes(self.resources, self.desk, self._check_writer)
         self.app: ASGIApp = application(
-            ways, page_routes(page), self.newest, lambda: self.token, self._start, self._stop
+            ways, page_routes(page), self.newest, lambda: self.access, self._start, self._stop
         )
-
-    def take_token(self, token: bytes) -> None:
-        """Another one is asked for from the next request on."""
-        self.token = token
 
     def close_streams(self) -> None:
         """Let all streams end in order."""
         self.notifier.stopping("ending its streams")
         self.hub.close()
+
+    def _check_writer(self, scope: Scope) -> None:
+        check_writer(scope, self.access)
+        client = scope.get("client")
+        self._rates.take(client[0] if client else "", time.monotonic())
 
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -56,7 +56,7 @@ def test_a_second_run_changes_nothing_in_few_calls(site: Site) -> None:
     for host in site.hosts.values():
         calls = sum(address == host.address for address in _CALL.findall(done.stdout))
         assert 0 < calls <= MOST_CALLS, f"{host}: {calls} calls"
-    for name in ("operator", "probe", "replication", "token"):
+    for name in ("operator", "probe", "replication", "token", "writer_token"):
         assert (site.directory / "secrets" / "passwords" / name).read_text().strip() not in done.stdout
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
+from acquisition.shards.users import write_secret
 from tests.support.scene import Scene
 from tests.support.waiting import PATIENCE, eventually
 
@@ -84,9 +85,12 @@ class Serving:
         log: str = "",
     ) -> None:
         config = directory / "shardpulse.toml"
+        self.token = os.urandom(16).hex()
+        write_secret(directory / "writer.token", f"{self.token}\n")
         listed = ", ".join(f'"{address}"' for address in addresses)
         config.write_text(
-            f"[shards]\naddresses = [{listed}]\ntimeout_seconds = 1.0\n[serve]\nbind = '127.0.0.1:0'\n{serve}"
+            f"[shards]\naddresses = [{listed}]\ntimeout_seconds = 1.0\n[serve]\nbind = '127.0.0.1:0'\n"
+            f"write_token_file = '{directory}/writer.token'\n{serve}"
         )
         command = [sys.executable, *program, "serve", "--config", str(config)]
         self.log = Path(log) if log else directory / "serve.log"
@@ -114,7 +118,12 @@ class Serving:
 
     def report(self, **said: str) -> Reply:
         """What comes back for a report of a migration."""
-        return self.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, json.dumps(said).encode())
+        return self.post(json.dumps(said).encode())
+
+    def post(self, body: bytes, kind: str = "application/json", token: str | None = None) -> Reply:
+        """What comes back for a body that is sent as a report, with the token for writing where none is given."""
+        headers = {"Content-Type": kind, "Authorization": f"Bearer {self.token if token is None else token}"}
+        return self.ask("/v1/migrations", "POST", headers, body)
 
     def raw(self, data: bytes, seconds: float = 3.0) -> bytes:
         """What comes back for bytes that need not be HTTP, until the other side closes or says nothing more for so many

@@ -85,7 +85,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             method="POST",
             body=MigrationReport,
             conditional=False,
-            problems=("404", "408", "409", "413", "415"),
+            problems=("404", "408", "409", "413", "415", "429"),
         ),
     )
 

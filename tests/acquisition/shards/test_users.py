@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -20,7 +22,16 @@ from acquisition.cli import main as shardpulse
 from acquisition.errors import CannotCreateError, PermissionRefused, ShardError
 from acquisition.link import listener
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE, REPLICA, Credentials, local, ours
+from acquisition.link.credentials import (
+    ADMINISTRATOR,
+    PASSWORDS_FILE,
+    PIPELINE,
+    REPLICA,
+    WRITER_TOKEN_FILE,
+    Credentials,
+    local,
+    ours,
+)
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Connection
 from acquisition.outbox.sender import Sender
@@ -108,6 +119,20 @@ SERVED = [
 ]  # fmt: skip
 
 
+def token(shards: Shards) -> str:
+    return (shards.directory / WRITER_TOKEN_FILE).read_text().strip()
+
+
+def reported(place: str, token: str) -> int:
+    """Status of the answer to a report of a migration."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    body = b'{"vm": "v", "source": "a", "destination": "b", "phase": "started"}'
+    try:
+        return int(urlopen(Request(f"{place}/v1/migrations", body, headers), timeout=10).status)
+    except HTTPError as error:
+        return error.code
+
+
 def test_the_real_parts_can_do_all_that_they_do(
     secured: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +155,7 @@ def test_the_real_parts_can_do_all_that_they_do(
         place = running_parts.place()
         for resource in SERVED:
             running_parts.until(lambda path=place + resource: parts.answers(path))  # type: ignore[misc]
+        assert (reported(place, ""), reported(place, token(secured))) == (401, 404)  # 404: there is no such host
     assert rejections(secured) == before, running_parts.said()
 
 

@@ -1,4 +1,4 @@
-"""Who may connect: loopback freely, elsewhere only with a token and TLS."""
+"""Reading: free on loopback, elsewhere with a token and TLS. Writing: with a token of its own everywhere."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from acquisition.cli import main as shardpulse
 from acquisition.config.serve import Serve
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, ConfigError, NoInputError
 from acquisition.shards.launch import Shards
-from filters.service.access import access, check, is_loopback
+from filters.service.access import Access, access, check, is_loopback
 from filters.service.problem import Problem
 from tests.support.serving import Serving
 from tests.support.waiting import PATIENCE
 
 TOKEN = "correct-horse-battery-staple"
+FREE = Access("127.0.0.1", 0)
+DEMANDING = FREE._replace(token=TOKEN.encode())
+REPORT = json.dumps({"vm": "v", "source": "a", "destination": "b", "phase": "started"}).encode()
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +84,15 @@ def test_files_that_are_wrong_are_named(files: dict[str, str], tmp_path: Path) -
 )
 def test_any_other_token_is_refused(value: bytes) -> None:
     with pytest.raises(Problem) as caught:
-        check({"headers": [(b"authorization", value)] if value else []}, TOKEN.encode())
+        check({"headers": [(b"authorization", value)] if value else []}, DEMANDING)
     assert caught.value.status == 401
     assert b"www-authenticate" in caught.value.headers
-    check({"headers": [(b"authorization", b"bearer " + TOKEN.encode())]}, TOKEN.encode())
+    check({"headers": [(b"authorization", b"bearer " + TOKEN.encode())]}, DEMANDING)
 
 
 @pytest.mark.parametrize("value", ["localhost", "LOCALHOST:80", "127.0.0.1:7680", "[::1]", "[::1]:7680"])
 def test_without_a_token_this_machine_may_be_asked_for(value: str) -> None:
-    check({"headers": [(b"host", value.encode())]}, b"")
+    check({"headers": [(b"host", value.encode())]}, FREE)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_without_a_token_this_machine_may_be_asked_for(value: str) -> None:
 )  # fmt: skip
 def test_without_a_token_any_other_host_is_refused(values: list[str]) -> None:
     with pytest.raises(Problem) as caught:
-        check({"headers": [(b"host", value.encode("latin-1")) for value in values]}, b"")
+        check({"headers": [(b"host", value.encode("latin-1")) for value in values]}, FREE)
     assert caught.value.status == 421
 
 
@@ -155,6 +158,44 @@ def test_token_and_tls_work(shards: Shards, tmp_path: Path, files: dict[str, str
         Path(files["token_file"]).write_text(f"{TOKEN}\n")
         assert service.raw(b"GET /v1/hosts HTTP/1.1\r\n\r\n", 1.0)[:12] != b"HTTP/1.1 200"
         assert service.end() == 0
+
+
+def test_writing_needs_a_token_of_its_own_on_loopback(shards: Shards, tmp_path: Path, files: dict[str, str]) -> None:
+    with Serving(tmp_path, shards.addresses, f"token_file = '{files['token_file']}'\n") as service:
+        for token in ("", "wrong", TOKEN):  # that for reading is not enough
+            reply = service.post(REPORT, token=token)
+            assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="shardpulse"')
+            assert token != TOKEN or f"writing needs the token in {tmp_path}/writer.token" in reply.json["detail"]
+        assert service.ask("/openapi.json").status == 401
+        assert service.ask("/openapi.json", headers={"Authorization": f"Bearer {service.token}"}).status == 200
+        assert service.post(REPORT).status in (404, 503)
+
+
+def test_without_a_token_for_writing_nobody_writes(shards: Shards, tmp_path: Path) -> None:
+    with Serving(tmp_path, shards.addresses) as service:
+        (tmp_path / "writer.token").unlink()
+        reply = service.post(REPORT)
+        assert reply.status == 401
+        assert "writer.token cannot be read: No such file or directory): make one (head -c 32" in reply.json["detail"]
+
+
+def test_one_caller_cannot_flood(shards: Shards, tmp_path: Path) -> None:
+    with Serving(tmp_path, shards.addresses, "[serve.limits]\nwrites_per_second = 0.2\n") as service:
+        assert [service.post(REPORT, token="wrong").status for _ in range(3)] == [401] * 3  # strangers use up nothing
+        replies = [service.post(REPORT) for _ in range(3)]
+        assert [reply.status == 429 for reply in replies] == [False, False, True]
+        assert 1 <= int(replies[2].headers["retry-after"]) <= 5
+        assert "writes_per_second (0.2) came from 127.0.0.1: send this again in" in replies[2].json["detail"]
+        other = http.client.HTTPConnection("127.0.0.1", service.port, PATIENCE, source_address=("127.0.0.2", 0))
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {service.token}"}
+        other.request("POST", "/v1/migrations", REPORT, headers)
+        assert other.getresponse().status != 429
+        other.close()
+
+
+def test_the_same_token_for_reading_and_writing_is_refused(files: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="hold the same token: writing needs one of its own"):
+        access(Serve(token_file=files["token_file"], write_token_file=files["token_file"]))
 
 
 def serve(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:

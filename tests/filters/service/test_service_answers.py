@@ -202,9 +202,9 @@ def test_reports_that_are_none(service: Serving) -> None:
     ):
         assert service.report(**{**said, **changes}).status == status
     assert service.ask("/v1/migrations").json["migrations"] == []
-    assert service.ask("/v1/migrations", "POST", {"Content-Type": "text/plain"}, b"{}").status == 415
-    assert service.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, b"[" * 60000).status == 400
-    assert service.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, b" " * 70000).status == 413
+    assert service.post(b"{}", "text/plain").status == 415
+    assert service.post(b"[" * 60000).status == 400
+    assert service.post(b" " * 70000).status == 413
 
 
 def test_a_stream_tells_every_tick_and_goes_on_where_it_was_left(service: Serving) -> None:

@@ -176,7 +176,7 @@ def test_it_serves_before_there_are_shards(tmp_path: Path) -> None:
         assert (reply.status, reply.json["age_seconds"]) == (503, None)
         assert service.ask("/v1/status").status == 503
         body = b'{"vm":"v","source":"a","destination":"b","phase":"started"}'
-        assert service.ask("/v1/migrations", "POST", {"Content-Type": "application/json"}, body).status == 503
+        assert service.post(body).status == 503
 
 
 def test_a_picture_of_hosts_alone(alone: Shards, tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ def service(shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_schemathesis_finds_nothing(service: Serving, tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{service.url}/openapi.json"]
     chosen = ["--exclude-path", "/v1/stream", "--phases", PHASES, "--max-examples", EXAMPLES, "--no-color"]
-    done = subprocess.run([*command, *chosen], capture_output=True, text=True, cwd=tmp_path)
+    writing = ["-H", f"Authorization: Bearer {service.token}"]
+    done = subprocess.run([*command, *chosen, *writing], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, "\n".join(line[:300] for line in done.stdout.splitlines())
     assert re.search(r"Tested: +14\b", done.stdout), done.stdout
     assert service.ask("/v1/hosts").status == 200
