@@ -31,6 +31,7 @@ from workspace import workspace
 from acquisition import help_text, stderr
 from acquisition.cli import output_failed
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
+from acquisition.private_files import private
 from acquisition.process_name import name_process
 from acquisition.shards import bus, machine
 from acquisition.shards.launch import start_shards
@@ -70,7 +71,8 @@ def main() -> int:
     name_process("demo", sys.argv[1:])
     stop = StopSignals()
     try:
-        return _demonstrate(options, stop)
+        with private():
+            return _demonstrate(options, stop)
     except ShardpulseError as error:
         say(f"error: {error}")
         return error.exit_code

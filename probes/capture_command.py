@@ -33,21 +33,16 @@ shardpulse capture --seconds 60 --hash-names mine
 shardpulse replay proc mine                        what the probe makes of it
 tar czf mine.tar.gz mine                           to attach to a report, after a look into it"""
 
-_PRIVATE = 0o077  #: umask: directories 0700, files 0600
-
 
 def main(argv: list[str]) -> int:
     """Entry point of the sub-command; its exit code. Raises CannotCreateError, UsageError."""
     options = _parser().parse_args(argv)
     rename = hasher(secrets.token_bytes(16)) if options.hash_names else None
-    before = os.umask(_PRIVATE)
     try:
         _prepare(options.directory)
         _capture(options.directory, options.seconds, rename)
     except OSError as error:
         raise CannotCreateError(f"{error.filename or options.directory}: {error.strerror}") from error
-    finally:
-        os.umask(before)
     return EXIT_OK
 
 

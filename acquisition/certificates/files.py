@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from acquisition import private_files
 from acquisition.certificates.making import Pair
 from acquisition.errors import CannotCreateError, DataError, NoInputError
 
 AUTHORITY = "ca"  #: the name of an authority's files in its directory
-_CERTIFICATE_MODE, _KEY_MODE = 0o644, 0o600
+_CERTIFICATE_MODE = 0o644  #: certificates are public, and users of other parts read them
 
 
 def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
@@ -25,9 +25,10 @@ def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
     form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _place(key, pair.key.private_bytes(serialization.Encoding.PEM, form, none), _KEY_MODE)
+        private_files.write(key, pair.key.private_bytes(serialization.Encoding.PEM, form, none))
         try:
-            _place(certificate, pair.certificate.public_bytes(serialization.Encoding.PEM), _CERTIFICATE_MODE)
+            public = pair.certificate.public_bytes(serialization.Encoding.PEM)
+            private_files.write(certificate, public, mode=_CERTIFICATE_MODE)
         except BaseException:
             key.unlink()
             raise
@@ -64,19 +65,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise NoInputError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _place(path: Path, data: bytes, mode: int) -> None:
-    """A new file, whole or not there at all. Raises OSError, FileExistsError for one that is there."""
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.link(part, path)  # unlike rename, it refuses to replace
-    finally:
-        part.unlink()

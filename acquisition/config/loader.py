@@ -15,13 +15,13 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from acquisition.config import schema
 from acquisition.config.inputs import Inputs
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
+from acquisition.link import trusted_file
 from acquisition.link.resp import parse_address
 
 __all__ = [
@@ -43,14 +43,16 @@ SYSTEM_PATH = "/etc/shardpulse/shardpulse.toml"
 def load(path: str | None = None) -> Settings:
     """The settings from ``path``, or from the first place of the search order.
 
-    Raises NoInputError when a named file cannot be read or is empty, ConfigError
-    naming file, line and key when its content is not acceptable.
+    Raises NoInputError when a named file cannot be read or is empty, ConfigError when others may write it, and naming
+    file, line and key when its content is not acceptable.
     """
     found = find(path)
     if found is None:
         return Settings()
     try:
-        data = Path(found).read_bytes()
+        with open(found, "rb") as file:
+            trusted_file.check_writers(os.fstat(file.fileno()), f"configuration {found}")
+            data = file.read()
     except OSError as error:
         raise NoInputError(f"configuration {found} cannot be read: {error.strerror}") from error
     if not data.strip():

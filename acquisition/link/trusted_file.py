@@ -42,7 +42,13 @@ def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "
     ``secret`` that is ``lent`` in a directory of this user alone, what looks like rights of the group is none."""
     if status.st_uid not in (0, os.geteuid()):
         raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}), so it is not believed{hint}")
-    if stat.S_IMODE(status.st_mode) & _OTHERS_WRITE:
-        raise ConfigError(f"others may write {path}, so it is not believed: chmod go-w it")
+    check_writers(status, path)
     if secret and stat.S_IMODE(status.st_mode) & (_LENT_OTHERS_READ if lent else _OTHERS_READ):
         raise ConfigError(f"others may read {path}: chmod 600 it")
+
+
+def check_writers(status: os.stat_result, path: str) -> None:
+    """Raise ConfigError when others may write what was opened at ``path``."""
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & _OTHERS_WRITE:
+        raise ConfigError(f"others may write {path} (mode {mode:04o}), so it is not believed: chmod go-w it")

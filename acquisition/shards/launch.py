@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from acquisition import private_files
 from acquisition.errors import CannotCreateError, UnavailableError
 from acquisition.link.cluster import Cluster, restore_layout, write_layout
 from acquisition.link.credentials import ADMINISTRATOR, Credentials, local
@@ -186,7 +187,7 @@ class Shards:
             "intent": self.intent._asdict() if self.intent else None,
             "secured": bool(self.access),
         }
-        users.write_secret(self.directory / STATE_FILE, json.dumps(document, indent=1) + "\n")
+        private_files.write(self.directory / STATE_FILE, json.dumps(document, indent=1) + "\n", replace=True)
 
     def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
         """End all shards, those with SIGKILL that take longer than ``seconds``, and remove all of their

@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from acquisition import private_files
 from acquisition.errors import CannotCreateError, ConfigError, NoInputError
 from acquisition.link import trusted_file
-from acquisition.shards.users import write_secret
 
 _NEXT = ".next"
 
@@ -60,7 +60,7 @@ def _read_or_make(directory: Path, name: str) -> str:
         return _read(directory, name)
     except FileNotFoundError:
         text = os.urandom(32).hex()
-        write_secret(directory / name, f"{text}\n")
+        private_files.write(directory / name, f"{text}\n", replace=True)
         return text
 
 

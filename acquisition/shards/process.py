@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from acquisition import lifeline
+from acquisition import lifeline, private_files
 from acquisition.errors import CannotCreateError
 from acquisition.link.resp import Address
 from acquisition.shards import configuration, machine
 from acquisition.shards.redis_binary import RedisBinary
-from acquisition.shards.users import write_secret
 
 LOG = "redis.log"  #: in the directory of a shard
 _CONFIGURATION = "redis.conf"
@@ -78,7 +77,7 @@ def place(address: Address, directory: Path, text: str) -> None:
     """Make the directory of a shard, with ``text`` as its configuration. Raises CannotCreateError."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_secret(directory / _CONFIGURATION, text)
+        private_files.write(directory / _CONFIGURATION, text, replace=True)
     except OSError as error:
         raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
 

@@ -10,6 +10,7 @@ import json
 import os
 from pathlib import Path
 
+from acquisition import private_files
 from acquisition.errors import CannotCreateError
 from acquisition.link.credentials import ADMINISTRATOR, PASSWORDS_FILE, PIPELINE, REPLICA, WRITER_TOKEN_FILE, local
 from acquisition.shards import configuration, grants
@@ -29,9 +30,9 @@ def write(directory: Path) -> dict[str, str]:
     passwords = {user: os.urandom(32).hex() for user in COMMANDS}
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_secret(directory / ACL_FILE, acl(passwords))
-        write_secret(directory / PASSWORDS_FILE, json.dumps(passwords, indent=1) + "\n")
-        write_secret(directory / WRITER_TOKEN_FILE, f"{os.urandom(32).hex()}\n")
+        private_files.write(directory / ACL_FILE, acl(passwords), replace=True)
+        private_files.write(directory / PASSWORDS_FILE, json.dumps(passwords, indent=1) + "\n", replace=True)
+        private_files.write(directory / WRITER_TOKEN_FILE, f"{os.urandom(32).hex()}\n", replace=True)
     except OSError as error:
         raise CannotCreateError(f"the users of the shards cannot be kept in {directory}: {error.strerror}") from error
     return configuration.users(str(directory / ACL_FILE), REPLICA, passwords[REPLICA])
@@ -57,12 +58,3 @@ def acl(passwords: dict[str, str]) -> str:
             " ".join(f"user {user} on #{grants.hashed(password)} resetchannels {_KEYS[user]} -@all {allowed}".split())
         )
     return "".join(f"{line}\n" for line in lines)
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Write a file that nobody else may ever read."""
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    part.replace(path)

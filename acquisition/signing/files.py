@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
+from acquisition import private_files
 from acquisition.config.settings import FilterSigning
 from acquisition.errors import CannotCreateError, ConfigError, DataError, NoInputError
 from acquisition.link import secret_file
@@ -97,22 +97,9 @@ def verifier_of(settings: FilterSigning) -> Verifier | None:
 def write(path: Path, text: str, replace: bool = False) -> None:
     """A file of mode 0600, whole or as it was before. Raises CannotCreateError, also for one that is there unless it
     is to ``replace``."""
-    part = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with open(descriptor, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if replace:
-                os.replace(part, path)
-            else:
-                os.link(part, path)  # unlike rename, it refuses to replace
-        finally:
-            part.unlink(missing_ok=True)
+        private_files.write(path, text, replace)
     except FileExistsError as error:
         raise CannotCreateError(f"{path} is there and is not overwritten") from error
     except OSError as error:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
+from acquisition import private_files
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.shards import grants
-from acquisition.shards.users import write_secret
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from experiments.emulation.workload import Workload, host_number
@@ -50,7 +50,7 @@ class Pipeline:
         self._config = directory / "filter.toml"
         self._config.write_text(f"[filter]\ntau_seconds = {_TAU}\n{shards.section(grants.FILTER)}")
         self.password_file = directory / "probe.password"  #: that of hosts, as on each of them
-        write_secret(self.password_file, f"{shards.access.passwords[grants.PROBE]}\n")
+        private_files.write(self.password_file, f"{shards.access.passwords[grants.PROBE]}\n", replace=True)
         self._stack = contextlib.ExitStack()
         self.cluster: Cluster = shards.connect()
         self._stack.callback(self.cluster.close)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from acquisition import private_files
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.shards import grants, password_files, rotation
 from acquisition.shards.nodes import Members
-from acquisition.shards.users import write_secret
 from experiments import testbed
 from experiments.emulation.workload import Workload
 from experiments.failover.generators import fitting
@@ -163,7 +163,7 @@ def begin_rotation(pipeline: Pipeline, members: Members) -> None:
     """As ``shards passwords begin``: a second password of the hosts is valid, and they are given it."""
     coming = password_files.begin(pipeline.shards.access.password_file(grants.PROBE).parent, [grants.PROBE])
     rotation.begin(members, coming)
-    write_secret(pipeline.password_file, f"{coming[grants.PROBE]}\n")
+    private_files.write(pipeline.password_file, f"{coming[grants.PROBE]}\n", replace=True)
 
 
 def finish_rotation(pipeline: Pipeline, members: Members) -> int:

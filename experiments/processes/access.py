@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from acquisition import private_files
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Address
 from acquisition.shards import bus, configuration, grants, process, redis_binary, rendering
 from acquisition.shards.redis_binary import RedisBinary
-from acquisition.shards.users import write_secret
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class Access(NamedTuple):
         """Write who a shard knows when it starts, with the passwords that are valid now. Raises CannotCreateError."""
         everything = grants.line(MASTER_KEY, [grants.Grant("@all", ("*",), ("*",))], self.passwords[MASTER_KEY])
         named = {user: self.passwords[user] for user in grants.USERS}
-        write_secret(home / "users.acl", f"{rendering.users_of(named, DEFAULT_PARTITIONS)}{everything}\n")
+        users = f"{rendering.users_of(named, DEFAULT_PARTITIONS)}{everything}\n"
+        private_files.write(home / "users.acl", users, replace=True)
 
     def certify(
         self, home: Path, names: list[str], name: str = CERTIFICATE, later: float = 0.0, strange: bool = False
@@ -124,7 +125,7 @@ def make(directory: Path) -> Access:
     made = Access(directory, authority, {user: f"password-of-{user}" for user in (*grants.USERS, MASTER_KEY)})
     (directory / _PASSWORDS).mkdir(mode=0o700)
     for user, password in made.passwords.items():
-        write_secret(made.password_file(user), f"{password}\n")
+        private_files.write(made.password_file(user), f"{password}\n", replace=True)
     return made
 
 

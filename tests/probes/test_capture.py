@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquisition.cli import main as shardpulse
 from acquisition.errors import CannotCreateError, UsageError
 from probes import capture_command, capture_options, qemu, replay_command
 from probes.capture import Tick
@@ -140,7 +141,7 @@ def test_capture_holds_every_file_that_sources_open(machine: int) -> None:
 
 def test_capture_holds_no_secret_and_is_private(machine: int, tmp_path: Path) -> None:
     directory = tmp_path / "mine"
-    capture_command.main(["--seconds", "1", str(directory)])
+    assert shardpulse(["capture", "--seconds", "1", str(directory)]) == 0
     found = texts(directory)
     assert SECRET not in found
     assert "environ" not in found

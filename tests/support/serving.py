@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from acquisition import private_files
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.shards.users import write_secret
 from tests.support.scene import Scene
 from tests.support.waiting import PATIENCE, eventually
 
@@ -86,7 +86,7 @@ class Serving:
     ) -> None:
         config = directory / "shardpulse.toml"
         self.token = os.urandom(16).hex()
-        write_secret(directory / "writer.token", f"{self.token}\n")
+        private_files.write(directory / "writer.token", f"{self.token}\n", replace=True)
         listed = ", ".join(f'"{address}"' for address in addresses)
         config.write_text(
             f"[shards]\naddresses = [{listed}]\ntimeout_seconds = 1.0\n[serve]\nbind = '127.0.0.1:0'\n"

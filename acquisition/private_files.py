@@ -1,0 +1,49 @@
+"""Files and directories that belong to this user alone: 0600 and 0700, whatever the umask of the shell.
+
+The command line runs every command under ``private``, which holds for what libraries and child processes make as well:
+an archive of SQLite, a server's log, a ring. docs/security.md lists the few files that others have to read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODE = 0o600
+_UMASK = 0o077
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Everything that is made meanwhile is this user's alone."""
+    before = os.umask(_UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def write(path: Path, data: bytes | str, replace: bool = False, mode: int = MODE) -> None:
+    """Write a file that is whole or as it was before; text is UTF-8.
+
+    Raises OSError, FileExistsError where there is one and it is not to ``replace``.
+    """
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE), "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            part.replace(path)
+        else:
+            os.link(part, path)  # unlike rename, it refuses to replace
+    finally:
+        part.unlink(missing_ok=True)
