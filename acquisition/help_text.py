@@ -7,6 +7,7 @@ import contextlib
 import math
 from collections.abc import Callable
 
+from acquisition import log
 from acquisition.errors import COMMANDS, EXIT_CODES
 
 CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml, built-in values)"
@@ -47,6 +48,23 @@ def add_seconds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=number(0.001, 1e9), default=0.0, metavar="S", help="stop after S seconds (default: never)"
     )
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """``--log``, the same in all commands that run until they are told to stop; ``options.log`` is "" without."""
+    parser.add_argument(
+        "--log", type=_levels, default="", metavar="LEVELS",
+        help="LEVEL or CATEGORY=LEVEL, several with commas, over [log] levels: what to say on stderr. Levels are "
+        f"{', '.join(log.LEVELS)}; categories {', '.join(log.CATEGORIES)}",
+    )  # fmt: skip
+
+
+def _levels(text: str) -> str:
+    try:
+        log.levels(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from acquisition import help_text
 from acquisition.errors import EXIT_OK, ShardpulseError
-from acquisition.stderr import speaker
+from acquisition.log import Category
 from acquisition.trouble_log import SHARDS, TroubleLog
 
 
@@ -32,7 +32,7 @@ def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) ->
     if options.watch is None:
         return answer()
     code, answers = EXIT_OK, 0
-    log = TroubleLog(speaker(name))
+    log = TroubleLog(Category(name))
     due = time.monotonic()
     while True:
         try:

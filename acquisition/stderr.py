@@ -16,29 +16,9 @@ _PATIENCE_MS = 50  #: for a reader that is slow
 _MOST_BYTES = select.PIPE_BUF  #: that a pipe which has any room takes without keeping us waiting
 
 
-class Speaker:
-    """Says lines for ``shardpulse COMMAND``."""
-
-    def __init__(self, command: str) -> None:
-        self._command = command
-
-    def __call__(self, text: str, level: int = INFO) -> None:
-        """Say one; ``level`` is how grave it is."""
-        say(f"shardpulse {self._command}: {text}", level)
-
-    def warn(self, text: str) -> None:
-        """Say that something is wrong."""
-        self(text, WARNING)
-
-
-def speaker(command: str) -> Speaker:
-    """What says lines for ``shardpulse COMMAND``."""
-    return Speaker(command)
-
-
-def say(text: str, level: int = INFO) -> None:
-    """Write a line, or lose it. It may name a host or a process, which may call itself anything: nothing in it moves
-    the cursor."""
+def say(text: str, level: int = INFO, stamp: str = "") -> None:
+    """Write a line, or lose it; ``stamp`` stands in front of it where journald does not add time and level by itself.
+    It may name a host or a process, which may call itself anything: nothing in it moves the cursor."""
     text = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text) + "\n"
     if sys.stderr is None:  # it was closed before Python began
         return
@@ -50,6 +30,8 @@ def say(text: str, level: int = INFO) -> None:
         else:
             if _is_journal(descriptor):
                 text = "".join([f"<{level}>{line}" for line in text.splitlines(keepends=True)])
+            else:
+                text = stamp + text
             _write(descriptor, text.encode(sys.stderr.encoding, "backslashreplace"))
 
 
@@ -62,11 +44,21 @@ def _is_journal(descriptor: int) -> bool:
     return stream == f"{found.st_dev}:{found.st_ino}"
 
 
+class _Reader:
+    """What reads our lines. While it does not, no line waits for it; how many that were is said when it does again."""
+
+    lost = 0
+
+
 def _write(descriptor: int, data: bytes) -> None:
     """Past Python's buffer, which would keep what cannot be written, and fail again at the end of the process."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
+    if _Reader.lost and poll.poll(0):
+        data = b"shardpulse: %d lines are lost: stderr was not read\n" % _Reader.lost + data
+        _Reader.lost = 0
     for start in range(0, len(data), _MOST_BYTES):
-        if not poll.poll(_PATIENCE_MS):
+        if not poll.poll(0 if _Reader.lost else _PATIENCE_MS):
+            _Reader.lost += 1
             return
         os.write(descriptor, data[start : start + _MOST_BYTES])

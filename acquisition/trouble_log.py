@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from acquisition.errors import ShardError, TemporaryError, UnavailableError
-from acquisition.stderr import Speaker
+from acquisition.log import Category
 
 SHARDS = "shards"  #: the trouble that the shards, or some of them, do not answer as they should
 _EVERY = 10.0  #: seconds between two lines of a kind
@@ -32,7 +32,7 @@ class TroubleLog:
 
     def __init__(self, report: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.report = report
-        self._warn = report.warn if isinstance(report, Speaker) else report
+        self._warn: Callable[[str], None] = report.warn if isinstance(report, Category) else report
         self.count = 0
         self._clock = clock
         self._told: dict[str, float] = {}

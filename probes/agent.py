@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from acquisition import log
 from acquisition.errors import (
     EXIT_FAILURE,
     EXIT_INTERNAL,
@@ -31,7 +32,6 @@ from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.process_name import name_process
 from acquisition.sd_notify import Notifier
-from acquisition.stderr import ERROR, speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.rejected import LIMIT, SIGNATURE
 from probes.account import lacking
@@ -46,7 +46,7 @@ _REFUSED = "refused"  #: the trouble that the filter puts its frames aside
 _DEBUG = "SHARDPULSE_DEBUG"
 
 
-report = speaker("probe")  #: one line for the operator
+report = log.category("probe")  #: one line for the operator
 
 
 def main(descriptor: int) -> int:
@@ -56,10 +56,11 @@ def main(descriptor: int) -> int:
     try:
         with os.fdopen(descriptor, "rb") as file:
             settings = decode(file.read())
+        log.apply(settings.log or {})
         agent = Agent(settings)
         return agent.run()
     except ShardpulseError as error:
-        report(str(error), ERROR)
+        report.error(str(error))
         return error.exit_code
     except Exception as error:
         return _unexpected(error)
@@ -73,13 +74,13 @@ def _unexpected(error: Exception) -> int:
         _output_failed()
         return EXIT_OK  # the reader (head, a pager) has had enough
     if isinstance(error, OSError) and (_output_failed() or error.errno == errno.ENOSPC):
-        report(f"the output cannot be written: {error.strerror}", ERROR)
+        report.error(f"the output cannot be written: {error.strerror}")
         return EXIT_FAILURE
     if os.environ.get(_DEBUG):
         import traceback
 
-        report(traceback.format_exc(), ERROR)
-    report(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)", ERROR)
+        report.error(traceback.format_exc())
+    report.error(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)")
     return EXIT_INTERNAL
 
 
@@ -224,6 +225,7 @@ class Agent:
         self._probe.reload(settings, self._probe.outlet if same else self._outlet(settings))
         if same and settings.signing != old.signing and self._writer is not None:
             self._writer.sign_with(None if settings.signing is None else _signer(*settings.signing))
+        log.apply(settings.log or {})
         self._settings = settings
 
     def _report_writer(self, writer: Writer) -> None:

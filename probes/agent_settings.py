@@ -56,6 +56,7 @@ class AgentSettings(NamedTuple):
     wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
     signing: tuple[str, str] | None = None  #: number and secret of this host's key, in hex
     scope: str = ""  #: the cluster that numbers this host's VMs
+    log: dict[str, int] | None = None  #: the level of each category of acquisition.log; None: as they are
 
     def connection(self) -> tuple[object, ...]:
         """What the writer and its outbox are made of; a password that lies in a file is read with each login."""

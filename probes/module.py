@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections import deque
 from collections.abc import Collection
 from typing import Protocol
 
+from acquisition import log
 from acquisition.model.codes import FIRST, IS_INVALID, MISSING, VALID, name_of
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.model.ticks import tick_of
@@ -16,10 +18,11 @@ from acquisition.wire.table import Entity, Table
 from probes.checks import Check
 from probes.checks.timeout import timed_out
 from probes.native import COLUMNS
-from probes.reading import Reading
+from probes.reading import Reading, marked
 from probes.schedule import Schedule
 from probes.sources import Source
 
+_SOURCES, _CHECKS = log.category("probe.sources"), log.category("probe.checks")
 #: A free-running tool may be this part of the interval late before its tick counts as unanswered.
 SLACK = 0.05
 #: Vanished entities leave the table, with a complete one, at most so often.
@@ -99,6 +102,8 @@ class Module:
             tick -= 1
             reading = self.source.timed_out(wall, monotonic)
             self.timeouts += bool(reading is None or reading.entities)
+            if _SOURCES.informs:
+                _SOURCES.info("brought nothing in time", set=self.name, source=self.source.name, tick=tick)
         if reading is not None:
             self.emit(reading, tick)
 
@@ -106,10 +111,15 @@ class Module:
         """Ask the source; what it cannot cope with costs this module this tick, and nobody else anything."""
         try:
             reading = self.source.sample(wall, monotonic)
+            if _SOURCES.informs and self.problem:
+                _SOURCES.info("works again", set=self.name, source=self.source.name)
             self.problem = ""
             return reading
         except (OSError, ValueError, IndexError) as error:
-            self.problem = f"{type(error).__name__}: {error}"
+            problem = f"{type(error).__name__}: {error}"
+            if _SOURCES.informs and problem != self.problem:
+                _SOURCES.info("fails", set=self.name, source=self.source.name, problem=problem)
+            self.problem = problem
             self.timeouts += 1
             return timed_out(self._set, self._entities or [], wall, monotonic)
 
@@ -125,11 +135,19 @@ class Module:
         if not reading.entities and not self.readings:
             self._entities = reading.entities
             return  # a set that never had entities is silent; one that had says that they are gone
+        if _SOURCES.debugs:
+            seconds = time.monotonic() - reading.monotonic  # those of the modules before it in the same tick included
+            _SOURCES.debug(
+                "read", set=self.name, source=self.source.name, tick=tick, entities=len(reading.entities),
+                samples=len(reading.codes), seconds=seconds,
+            )  # fmt: skip
         self._check(reading)
         self._name_entities(reading, tick)
         codes = reading.codes
-        marked = codes.count(VALID) < len(codes)
-        if marked:
+        if codes.count(VALID) < len(codes):
+            if _CHECKS.debugs:
+                for marks in marked(reading):
+                    _CHECKS.debug("marked", set=self.name, tick=tick, **marks._asdict())
             self.invalid += codes.translate(IS_INVALID).count(1)
             for code in self.without_value:
                 self.without_value[code] += codes.count(code)

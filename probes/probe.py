@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Protocol
 
+from acquisition import log
 from acquisition.model.identity import host_id
 from acquisition.model.metric import HOST_SET
 from probes.account import Account
@@ -27,6 +28,7 @@ from probes.module import Module, Sink, phase_for
 from probes.schedule import Schedule, phase_of
 from probes.sources import Request, create
 
+LOG = log.category("probe")
 _ACCOUNT_SECONDS = 5.0
 _LONGEST_WAIT = 60.0
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
@@ -168,8 +170,17 @@ class Probe:
         for schedule, modules in self._timetable:
             if schedule.deadline <= monotonic:
                 tick = schedule.begin(wall, monotonic)
+                if LOG.informs:
+                    before = [(module.samples, module.invalid) for module in modules]
                 for module in modules:
                     module.run(tick, wall, monotonic)
+                if LOG.informs:
+                    new = [(m.samples - s, m.invalid - i) for m, (s, i) in zip(modules, before, strict=True)]
+                    samples, invalid = (sum(counts) for counts in zip(*new, strict=True))
+                    LOG.info(
+                        "tick", number=tick, seconds=time.monotonic() - monotonic, samples=samples, invalid=invalid,
+                        missed=schedule.missed,
+                    )  # fmt: skip
             due = min(due, schedule.deadline)
         self._modules_due = due
         return True

@@ -24,7 +24,7 @@ from typing import Any
 
 import hiredis
 
-from acquisition import help_text
+from acquisition import help_text, log
 from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.settings import ProbeSigning, ProcessesModule, Settings
@@ -163,6 +163,7 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
         0.0 if options.wait == math.inf else max(options.wait, _SHORTEST_WAIT),
         None if options.dry_run else _signing(probe.signing, host),
         probe.vms.scope,
+        log.levels(settings.log.levels, options.log),
     )
 
 
@@ -231,6 +232,8 @@ def _compiler(options: argparse.Namespace) -> tuple[str, ...]:
         arguments += ["--dir", os.path.abspath(options.dir)]
     if options.shards is not None:
         arguments += ["--shards", options.shards]
+    if options.log:
+        arguments += ["--log", options.log]
     if options.dry_run:
         arguments += ["--dry-run"]
     boot = f"import sys;sys.path[:0]={[path for path in sys.path if path]!r};sys.argv[0]='probe'"
@@ -253,6 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     help_text.add_wait(parser)
     help_text.add_directory(parser)
     help_text.add_seconds(parser)
+    help_text.add_log(parser)
     parser.add_argument(
         "--ticks", type=help_text.whole(1, 10**9), default=0, metavar="N", help="stop after N ticks (default: never)"
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from acquisition.model.codes import VALID, name_of
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 
@@ -47,3 +49,24 @@ class Reading:
         self.cores = cores
         self.memory_bytes = memory_bytes
         self.lines = lines
+
+
+class Marks(NamedTuple):
+    """The samples of one metric with one code: how many, and the first entity among them with its raw value."""
+
+    metric: str
+    code: str
+    samples: int
+    first: str
+    value: float
+
+
+def marked(reading: Reading) -> Iterator[Marks]:
+    """What checks have marked in a reading, and what had no value: by metric and code, in the order of metrics."""
+    width = len(reading.resource_set.metrics)
+    for column, metric in enumerate(reading.resource_set.metrics):
+        codes = reading.codes[column::width]
+        for code in sorted(set(codes) - {VALID}):
+            row = codes.index(code)
+            value = reading.values[row * width + column]
+            yield Marks(metric.name, name_of(code), codes.count(code), reading.entities[row].name, value)

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from acquisition import log
 from acquisition.config import schema
 from acquisition.config.inputs import Inputs
 from acquisition.config.settings import Settings, Shards
@@ -166,6 +167,7 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
             if low > high:
                 yield (*path, metric), f"low {low} is above high {high}"
     yield from _too_long(settings.filter.inputs)
+    yield from _misnamed_levels(settings)
     for pid in settings.probe.processes.pids:
         if pid <= 0:
             yield ("probe", "processes", "pids"), f"{pid} is no process id"
@@ -187,6 +189,13 @@ def _too_long(inputs: Inputs) -> Iterator[tuple[KeyPath, str]]:
             yield ("filter", "inputs", f"{key}_seconds"), f"{length:g} are more than the {seconds:g} of the window"
         if (samples := getattr(inputs, f"{key}_least")) > least:
             yield ("filter", "inputs", f"{key}_least"), f"{samples} are more than the {least} samples of the window"
+
+
+def _misnamed_levels(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    try:
+        log.levels(settings.log.levels)
+    except ValueError as error:
+        yield ("log", "levels"), str(error)
 
 
 def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:

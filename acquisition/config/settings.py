@@ -274,6 +274,18 @@ class Snapshot(Table):
     ] = 10.0
 
 
+class Log(Table):
+    """What probe, filter, serve, archive and the datasource of Watcher say on stderr."""
+
+    levels: Annotated[
+        str,
+        Meta(
+            description="LEVEL or CATEGORY=LEVEL, several with commas, as --log takes them; categories are those of "
+            "docs/operations.md, levels error, warning, notice, info, debug"
+        ),
+    ] = "notice"
+
+
 class Settings(Table):
     """All of shardpulse.toml."""
 
@@ -286,3 +298,4 @@ class Settings(Table):
     serve: Serve = field(default_factory=Serve)
     decisions: Decisions = field(default_factory=Decisions)
     archive: Archive = field(default_factory=Archive)
+    log: Log = field(default_factory=Log)

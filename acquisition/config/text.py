@@ -25,7 +25,7 @@ def render(settings: Settings, choices: Mapping[str, Sequence[str]] = MappingPro
     head = [
         "# shardpulse.toml: every key with its value; a key that is left out has its default.",
         "# Looked for: --config FILE, $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml.",
-        "# SIGHUP makes probe and filter read it again; a file with an error changes nothing.",
+        "# SIGHUP makes probe and filter read it again, serve and archive [log]; a file with an error changes nothing.",
     ]
     return "\n".join([*head, *_table("", settings, choices)]) + "\n"
 

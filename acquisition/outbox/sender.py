@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from acquisition import log
 from acquisition.errors import TemporaryError
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds
@@ -18,6 +19,7 @@ from acquisition.link.slots import redirection
 from acquisition.outbox.connection import NOT_ADMITTED, ConnectionFailed, ShardConnection
 from acquisition.outbox.owner_search import OwnerSearch, no_redis
 
+LOG = log.category("probe.outbox")
 _FIRST_DELAY = 0.05
 #: A replica takes some seconds to take over, and then every probe is to be there soon: hence short delays for
 #: so many attempts, some 8 s.
@@ -180,6 +182,8 @@ class Sender:
         word = str(error).partition(" ")[0]
         self._count(word.lower())
         self._refused, self.needs_a_person = self._explained(error, word)
+        if LOG.informs:
+            LOG.info("the shard takes nothing for now", shard=self.address, problem=self._refused)
         self.problem = self._refused
         return now + self._back_off.after(self.needs_a_person)
 
@@ -205,6 +209,8 @@ class Sender:
         self._count(kind)
         self.problem, self.needs_a_person, self.not_admitted = problem, slow, kind == NOT_ADMITTED
         self.due = now + self._back_off.after(slow)
+        if LOG.informs:
+            LOG.info("lost the shard", kind=kind, problem=problem, retry_seconds=self.due - now)
 
     def close(self) -> None:
         """Close all connections; ``advance`` makes another one."""
@@ -226,3 +232,5 @@ class Sender:
         self.problem = self._refused
         self.generation += 1
         self._flowing = None if self.blocked else (self.fileno(), self.events(), self.generation)
+        if LOG.informs:
+            LOG.info("found the shard", shard=self.address, partition=self.tag, connection=self.generation)

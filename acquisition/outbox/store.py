@@ -11,12 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from acquisition import log
 from acquisition.errors import CannotCreateError
 from acquisition.outbox.index import IN_MEMORY, Index
 from acquisition.outbox.recovery import open_ring
 from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, RingDenied, space
 from acquisition.outbox.window import SendWindow
 
+LOG = log.category("probe.outbox")
 _MOST_BYTES = 1 << 17
 
 
@@ -324,4 +326,6 @@ class Outbox:
 
     def count(self, fault: str) -> None:
         """Count a fault of a kind."""
+        if LOG.informs:
+            LOG.info("fault of the ring", kind=fault, ring=self.path, held_bytes=self.bytes)
         self.faults[fault] = self.faults.get(fault, 0) + 1

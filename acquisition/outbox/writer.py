@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from acquisition import log
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds
 from acquisition.link.resp import Address, ReplyError
@@ -30,6 +31,7 @@ from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, status, table
 from acquisition.wire.frame import Samples
 
+LOG = log.category("probe.outbox")
 #: A reading may come earlier by this part of its interval, to share a system call and a wake-up with frames. One that
 #: comes alone between two ticks draws the next one nearer by LONE, less than that, until it meets a tick.
 _EARLY = 0.25
@@ -295,6 +297,8 @@ class Writer:
             return False
         if was_idle:
             self._reply_due = now + self._timeout
+        if LOG.debugs:
+            LOG.debug("sent", bytes=sum(map(len, parts)), unconfirmed_bytes=in_flight.bytes, shard=sender.address)
         sender.send(b"".join(parts), now)
         return True
 
@@ -359,6 +363,8 @@ class Writer:
             self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
             return False
         if went_back:
+            if LOG.informs:
+                LOG.info("sends again", sets=len(went_back), frames=sum(w.last + 1 - w.next for w in went_back))
             self._in_flight.go_back(went_back)
             self._overload.doubt()
         elif kind == APPLIED and not self._pause.is_on:
@@ -392,6 +398,10 @@ class Writer:
     def _observe(self, now: float) -> None:
         """After a reading of the positions; while frames are held, or old ones sent, the next one comes sooner."""
         positions, overload, catch_up = self._positions, self._overload, self._in_flight.catch_up
+        if LOG.debugs:
+            LOG.debug(
+                "applied", cursor=positions.cursor, fair_share=positions.fair_share, held_bytes=self._outbox.bytes
+            )
         if catch_up.is_active:
             catch_up.observe(positions.cursor, now)
             positions.hasten(now + catch_up.reading)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from acquisition import help_text
 from acquisition.config import loader as config
+from acquisition.log import Category
 from acquisition.shards import (
     certificates_command,
     growth_command,
@@ -21,7 +22,6 @@ from acquisition.shards import (
     replicas_command,
 )
 from acquisition.shards.local_command import upgrade
-from acquisition.stderr import speaker
 
 _DESCRIPTION = """\
 Start, stop and show the shards of this machine; add one or remove one under load.
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
     if getattr(options, "addresses", None) and action in _ONE_AT_A_TIME:
         addresses, user = remote_command.named(options, settings)
         words = ["shards", action.__name__, *_named_shards(options)]
-        with one_operator.only(addresses, user, " ".join(words), speaker("shards")):
+        with one_operator.only(addresses, user, " ".join(words), Category("shards")):
             return action(options, settings)
     return action(options, settings)
 

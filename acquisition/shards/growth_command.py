@@ -16,12 +16,12 @@ from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
+from acquisition.log import Category
 from acquisition.shards import growth, local_growth, remote_command
 from acquisition.shards.launch import Shards, running
 from acquisition.shards.local_growth import ADD, BALANCE, REMOVE, Growth, result
 from acquisition.shards.migrate import Moved, Report
 from acquisition.shards.nodes import Members, Node
-from acquisition.stderr import speaker
 
 
 def add(options: argparse.Namespace, settings: config.Shards) -> int:
@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace, settings: config.Shards, action: Callable[
         raise UnavailableError(f"no shards are running in {directory}: `shardpulse shards up` starts them")
     with state_directory.locked(directory):
         shards = _running(directory)
-        done = action(shards, speaker("shards"))
+        done = action(shards, Category("shards"))
     _print(done, shards, options.json)
     return EXIT_OK
 
@@ -119,7 +119,7 @@ def _add_of_others(options: argparse.Namespace, settings: config.Shards) -> int:
     remote_command.check_empty([one for one in newcomers if one not in members], user)
     staying = [one for one in members if one not in newcomers]
     partitions = _partitions(staying, user, settings.timeout_seconds)
-    moved = growth.take_in(newcomers[0], staying, partitions, speaker("shards"), user, newcomers[1:])
+    moved = growth.take_in(newcomers[0], staying, partitions, Category("shards"), user, newcomers[1:])
     return _say(result(ADD, newcomers[0], moved, began), options.json)
 
 
@@ -154,7 +154,7 @@ def _balance_of_others(options: argparse.Namespace, settings: config.Shards) -> 
     addresses, user = remote_command.named(options, settings)
     began = time.monotonic()
     partitions = _partitions(addresses, user, settings.timeout_seconds)
-    moved = growth.even_out(addresses, partitions, speaker("shards"), user)
+    moved = growth.even_out(addresses, partitions, Category("shards"), user)
     return _say(result(BALANCE, None, moved, began), options.json)
 
 
@@ -175,7 +175,7 @@ def _emptied(own: Node, staying: Sequence[Address], user: Credentials, timeout: 
     if own.master or not (own.slots or own.migrating or own.importing):
         return Moved()
     partitions = _partitions([own.address, *staying], user, timeout)
-    return growth.empty(own.address, staying, partitions, speaker("shards"), user)
+    return growth.empty(own.address, staying, partitions, Category("shards"), user)
 
 
 def _reset(address: Address, user: Credentials) -> None:

@@ -13,9 +13,9 @@ from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, UnavailableError, UsageError
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.log import Category
 from acquisition.shards import growth, join, placing, remote_command
 from acquisition.shards.nodes import Members, Node
-from acquisition.stderr import speaker
 
 _SECONDS = 60.0  #: for the first synchronization of a replica
 _ROUNDS = 5  #: Redis moves replicas as well: what is so is looked at again
@@ -152,7 +152,7 @@ def _newcomer(address: Address, members: Sequence[Node], user: Credentials) -> N
 def _follow(cluster: _Cluster, step: placing.Step, user: Credentials) -> tuple[str, str]:
     replica, master = cluster.nodes[step.replica].address, cluster.nodes[step.master].address
     others = [node.address for node in cluster.nodes.values() if node.id in cluster.board.masters]
-    speaker("shards")(f"shard {replica} is to follow {master}")
+    Category("shards")(f"shard {replica} is to follow {master}")
     if step.replica in cluster.strangers:
         growth.forget(replica, others, user)  # whoever it was before
     join.replicate(replica, master, _SECONDS, user)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from acquisition import log
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.batch import Command
 from acquisition.link.cluster import Cluster
@@ -33,6 +34,7 @@ from filters.archive.values import Batch, Cursor, MinuteMatrix
 from filters.archive.whereabouts import Whereabouts
 from filters.archive.witness import Witness
 
+LOG = log.category("archive.follower")
 _EVERY = 1.0  #: seconds between two reads
 _SOON = 0.05  #: seconds after which an answer of the database is looked for
 _RETRY, _LONGEST_RETRY = 0.5, 10.0
@@ -127,6 +129,11 @@ class Follower:
         except ShardpulseError as error:
             self._streams.doubt_all()
             self._log.fails(SHARDS, error)
+        if LOG.debugs:
+            LOG.debug(
+                "round", partitions=len(self._followed), samples=self._streams.samples, more=more,
+                seconds=time.monotonic() - began,
+            )  # fmt: skip
         if more:
             return 0.0
         due = began + _EVERY - time.monotonic()
@@ -186,6 +193,8 @@ class Follower:
     def _let_go(self) -> None:
         """Follow no more what is another one's now. What is pending of it goes on, for a batch is all or nothing."""
         for number in self._followed.keys() - self._leases.held:
+            if LOG.informs:
+                LOG.info("follows no more", partition=number)
             del self._followed[number]
 
     def _loaded(self, published: Mapping[int, bytes], cursors: Mapping[int, Cursor]) -> None:
@@ -200,6 +209,8 @@ class Follower:
             if is_before(partition.entry, known) and partition.note_return(known):
                 self._log.tell("the database has gone back: following from where it is", "went back")
                 self._counters["went_back"] += 1
+            if LOG.informs:
+                LOG.info("follows", partition=number, entry=partition.entry)
             self._followed[number] = partition
             self._durable[number] = partition.entry
             self._streams.begin(number)
@@ -293,7 +304,12 @@ class Follower:
 
 def _write(batch: Batch, store: Store) -> bool:
     """Whether a batch is durable, be it by an attempt before whose answer was not heard."""
-    if store.commit(batch):
+    began = time.monotonic()
+    written = store.commit(batch)
+    if LOG.informs:
+        rows = {name: len(part) for name, part in batch._asdict().items() if part}
+        LOG.info("batch", written=written, seconds=time.monotonic() - began, **rows)
+    if written:
         return True
     cursors = store.cursors([advance.partition for advance in batch.advances])
     return all(cursors[advance.partition].commit_id == advance.commit_id for advance in batch.advances)

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from acquisition import errors, help_text
+from acquisition import errors, help_text, log
+from acquisition.config import load
 from acquisition.config.archive import Archive
 from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.settings import Settings
@@ -22,7 +23,6 @@ from acquisition.link.cluster import read_layout
 from acquisition.link.layout_patience import LayoutPatience
 from acquisition.sd_notify import Notifier
 from acquisition.signing.files import verifier_of
-from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
@@ -39,6 +39,7 @@ from filters.archive.values import DAY
 
 # -- What the database needs now and then, in a thread: old rows removed, minutes compacted.
 
+UPKEEP = log.category("archive.upkeep")
 _EVERY = 60.0
 _PATIENCE = 5.0
 _PAUSE = 0.2  #: between two slices, in which others write
@@ -73,15 +74,17 @@ class Upkeep:
             if now is None:
                 continue
             try:
-                while self._store.retain(now, self._settings) and not self._stopped.wait(_PAUSE):
-                    pass
-                self._store.pass_on(now)
-                self._store.compact(now)
+                while (removed := self._store.retain(now, self._settings)) and not self._stopped.wait(_PAUSE):
+                    if UPKEEP.informs:
+                        UPKEEP.info("removed", parts=removed)
+                passed_on, compacted = self._store.pass_on(now), self._store.compact(now)
+                if UPKEEP.informs:
+                    UPKEEP.info("compacted", passed_on=passed_on, matrices=compacted)
             except ArchiveError as error:
                 self._log.tell(f"upkeep: {error}", "upkeep")
 
 
-say = speaker("archive")
+say = log.category("archive")
 _LOOK_SECONDS = 1.0  #: between two looks whether other shards run on this machine
 _SLICE = 0.1  #: seconds after which a signal is heard at the latest
 
@@ -91,13 +94,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help_text.add_shards(parser)
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
+    help_text.add_log(parser)
     parser.add_argument("--finish", action="store_true", help="close the minutes that are open when told to stop")
     parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Follow the shards into the archive, until told to stop. Any number may run: they share the partitions."""
-    end_with_threads(say)
+    end_with_threads(say.error)
     service = _Service(options, settings)
     service.run()
     if options.json:
@@ -122,14 +126,14 @@ class _Service:
     def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
         self._options = options
         self._deadline = time.monotonic() + options.seconds if options.seconds else math.inf
-        self._stopped = self._others_run = False
+        self._stopped = self._others_run = self._reload = False
         self._look = 0.0
         self._follower: Follower | None = None
         self._notifier = Notifier()
         self.counters: dict[str, int] = {}
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # passwords are read for each login: there is nothing to reload
+        log.apply(log.levels(settings.log.levels, options.log))
         self._settings = with_url(settings.archive, options.archive)
         self._cluster = connect(with_addresses(settings.shards, options.shards))
         self._log = TroubleLog(say)
@@ -177,6 +181,8 @@ class _Service:
 
     def _sleep(self, seconds: float) -> None:
         due = time.monotonic() + seconds
+        if self._reload:
+            self._load_again()
         self._notifier.turn(self._condition)
         while not self._over() and (left := due - time.monotonic()) > 0:
             time.sleep(min(_SLICE, left))
@@ -207,8 +213,22 @@ class _Service:
             self._sleep(_SLICE)
         return None
 
-    def _signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopped = True
+    def _signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._reload = True
+        else:
+            self._stopped = True
+
+    def _load_again(self) -> None:
+        """Take new levels of the log; passwords are read for each login, everything else stays as it was."""
+        self._reload = False
+        self._notifier.reloading()
+        try:
+            log.apply(log.levels(load(self._options.config).log.levels, self._options.log))
+            say("levels of the log read again")
+        except ShardpulseError as error:
+            say.warn(f"{error}; the old levels of the log stay")
+        self._notifier.reloaded()
 
 
 def _name() -> str:

@@ -7,6 +7,7 @@ routed by starlette and built in a thread, once however many ask. Errors of ever
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 
@@ -15,8 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from acquisition import log
 from filters.service import access, parameters
 from filters.service.access import Access
 from filters.service.answer import JSON, Answer, conditions, matches, send_answer
@@ -26,6 +28,7 @@ from filters.service.problem import CONTENT_TYPE, Problem
 from filters.service.resource import Request, Resource
 from filters.service.tick_cache import NewestCache
 
+LOG = log.category("serve.http")
 #: Paths that show data; the others are the page's files, which show none until they are given the token.
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
 
@@ -88,6 +91,8 @@ class Front:
         if scope["type"] != "http":
             await self._routes(scope, receive, send)
             return
+        if LOG.informs:
+            send = _logging(scope, send)
         path = scope["path"]
         guarded = path.startswith(_GUARDED)
         try:
@@ -104,6 +109,28 @@ class Front:
             await problem_response(problem)(scope, receive, send)
             return
         await (self._routes if guarded else self._page)(scope, receive, send)
+
+
+def _logging(scope: Scope, send: Send) -> Send:
+    """``send`` that logs a request when its answer has been sent whole: never its headers, nor what its parameters are
+    set to, in which secrets may be."""
+    began = time.monotonic()
+    sent, status = 0, 0
+
+    async def logged(message: Message) -> None:
+        nonlocal sent, status
+        status = message.get("status", status)
+        sent += len(message.get("body", b""))
+        await send(message)
+        if LOG.informs and message["type"] == "http.response.body" and not message.get("more_body"):
+            client = scope["client"][0] if scope["client"] else "-"
+            names = sorted({part.partition(b"=")[0] for part in scope["query_string"].split(b"&")})
+            LOG.info(
+                scope["method"], path=scope["path"], parameters=b",".join(names), status=status, bytes=sent,
+                client=client, seconds=time.monotonic() - began,
+            )  # fmt: skip
+
+    return logged
 
 
 def application(

@@ -7,12 +7,11 @@ import math
 from dataclasses import replace
 from threading import Event, Timer
 
-from acquisition import errors, help_text
+from acquisition import errors, help_text, log
 from acquisition.config.endpoints import check, credentials, directory, with_addresses
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError, ShardpulseError, UnavailableError, UsageError
-from acquisition.stderr import speaker
 from acquisition.threads import end_with_threads
 from filters.service.access import Access, access
 from filters.service.server import Server, allow_descriptors, listen, obey_signals, server
@@ -29,7 +28,7 @@ cannot be read the answer is 503 with the age of the last picture, until they ca
 It listens on loopback. On any other address it demands a token and TLS ([serve] token_file,
 tls_certificate, tls_key) and does not start without. Writing (POST) needs a token of its own on loopback too:
 [serve] write_token_file, or writer.token in the directory of the shards of this machine. SIGTERM and Ctrl-C
-end it in order, also while streams are open; SIGHUP makes it read token and certificate again."""
+end it in order, also while streams are open; SIGHUP makes it read tokens, certificate and [log] again."""
 
 _EXAMPLES = """
 shardpulse serve                                            http://127.0.0.1:7680
@@ -39,14 +38,15 @@ curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  who is not heard of
 curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
-say = speaker("serve")  #: tell people
+say = log.category("serve")  #: tell people
 
 
 def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     options = _parser().parse_args(argv)
     settings = _settings(options)
-    end_with_threads(say)
+    end_with_threads(say.error)
+    log.apply(log.levels(settings.log.levels, options.log))
     where = _access(settings)
     refused: list[AdmissionError] = []
 
@@ -83,16 +83,18 @@ def main(argv: list[str]) -> int:
 
 
 def _reload(options: argparse.Namespace, service: Service, running: Server) -> None:
-    """Take a new token and certificate; everything else stays as it was when the service was started."""
+    """Take a new token, certificate and levels of the log; everything else stays as it was at the start."""
     service.notifier.reloading()
     try:
-        where = _access(_settings(options))
+        settings = _settings(options)
+        where = _access(settings)
         if running.context is not None and where.certificate:
             running.context.load_cert_chain(where.certificate, where.key)
         service.access = where
-        say("token and certificate read again")
+        log.apply(log.levels(settings.log.levels, options.log))
+        say("tokens, certificate and levels of the log read again")
     except ShardpulseError as error:
-        say.warn(f"{error}; the old token and certificate stay")
+        say.warn(f"{error}; the old tokens, certificate and levels of the log stay")
     service.notifier.reloaded()
 
 
@@ -118,5 +120,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES)
     parser.add_argument("--bind", metavar="HOST:PORT", help="listen here instead of [serve] bind; port 0: a free one")
     help_text.add_wait(parser)
+    help_text.add_log(parser)
     help_text.add_shards(parser)
     return parser

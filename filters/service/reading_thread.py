@@ -14,12 +14,12 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from acquisition import log
 from acquisition.errors import AdmissionError, ShardpulseError
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.whole_reading import Takes
-from acquisition.stderr import speaker
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.service.teller import Teller
 from filters.service.tick_cache import NewestCache, TickCache
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from filters.decisions.deciding import Decided
     from filters.judging.judge import TickJudge
 
+LOG, _DECISIONS = log.category("serve.reading"), log.category("serve.decisions")
 #: After the grace time: the last frames of a tick are then in the shards, not on the way.
 _MARGIN_SECONDS = 0.005
 _LONGEST_WAIT = 1.0  #: looks at the clock at least so often: it may step
@@ -74,7 +75,7 @@ class ReadingThread:
         self._refuse = refuse
         self._stopping = threading.Event()
         self._reader: SnapshotReader | None = None
-        self._log = TroubleLog(speaker("serve"))
+        self._log = TroubleLog(log.category("serve"))
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
 
     def start(self) -> None:
@@ -113,6 +114,18 @@ class ReadingThread:
         tick = ticks.coherent_tick(snapshot.began, self._settings.serve.interval_seconds, self._grace)
         self._number = max(self._number + 1, tick)
         judged = self._judge.judge(reader, snapshot)
+        if _DECISIONS.debugs:
+            for host, verdict in judged.decided.heat.verdicts.items():
+                _DECISIONS.debug("verdict", host=host, outcome=verdict.outcome, reason=verdict.reason)
+            for refused in judged.decided.plan.refusals if judged.decided.plan else ():
+                vm = refused.vm.id if refused.vm else "any"
+                _DECISIONS.debug("no move", host=refused.host.id, vm=vm, reason=refused.reason)
+        if LOG.informs:
+            LOG.info(
+                "picture", number=self._number, blocks=len(snapshot.blocks), hot=len(judged.decided.heat.hot),
+                errors=len(snapshot.errors), damaged=snapshot.damaged, seconds=time.time() - snapshot.began,
+                blind=snapshot.blind or "no",
+            )  # fmt: skip
         cache = TickCache(self._number, self._instance, snapshot, judged)
         self._log.over(SHARDS, "the shards can be read again")
         self._publish(cache)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from acquisition import log
 from acquisition.errors import ShardpulseError
 from acquisition.link import claims, happenings
 from acquisition.link.claims import Claim
@@ -22,6 +23,7 @@ from filters.decisions.deciding import Decided
 from filters.decisions.plan import Move
 from filters.decisions.verdict import ABSTAINED, Verdict
 
+LOG = log.category("serve.decisions")
 _HOT, _MOVE, _BLIND = "hot:", "move:", "blind"
 _OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
 _NO_HOST = 0  #: what concerns several hosts is told in its partition
@@ -47,6 +49,9 @@ class Teller:
                 self._told = self._read(cluster)
             news = [*self._heat(decided, now), *self._moves(decided, now)]
             news += [*self._conflicts(decided, now), *self._sight(decided, now)]
+            if LOG.informs:
+                for _, one in news:
+                    LOG.info(one.kind or "over", state=one.name, **one.details)
             return self._send(cluster, news) if news else 0
         except ShardpulseError:
             self._told = None

@@ -30,9 +30,10 @@ from acquisition.errors import (
 )
 from acquisition.link import local_shards
 from acquisition.link.cluster import read_layout
+from acquisition.log import Category
 from acquisition.model.identity import host_id
 from acquisition.snapshot.verdict import exit_code, warn
-from acquisition.stderr import say, speaker
+from acquisition.stderr import say
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import columns, plain
 from filters.top.columns import Rows, visible_rows
@@ -93,7 +94,7 @@ def main(argv: list[str]) -> int:
 
 def _wait(where: Shards, deadline: float) -> None:
     """Until the shards can be read. Raises what keeps them from it at the deadline."""
-    log = TroubleLog(speaker("top"))
+    log = TroubleLog(Category("top"))
     with contextlib.closing(endpoints.connect(where)) as cluster:
         while True:
             try:
@@ -148,7 +149,7 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
 def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO, grace: float) -> int:
     """Lines at every tick until a signal comes; trouble is reported and ends nothing."""
     count, interval = 0, options.interval or 1.0
-    log = TroubleLog(speaker("top"))
+    log = TroubleLog(Category("top"))
     with Signals(STOPS) as signals:
         while True:
             try:

@@ -32,13 +32,17 @@ import watcher.conf  # noqa: F401 - registers the options that query_retry of th
 from watcher.common import exception
 from watcher.decision_engine.datasources.base import DataSourceBase
 
+from acquisition import log
 from acquisition.config import Settings, load
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
+from acquisition.stderr import ERROR, WARNING
 from filters.watcher.meters import COMPUTE_NODE, INSTANCE, METERS, Meter, NoValue
 from filters.watcher.readings import Readings, takes
 
-LOG = logging.getLogger(__name__)
+LOG = log.category("watcher")
+_WATCHERS_LOG = logging.getLogger(__name__)
+_THEIR_LEVELS = {ERROR: logging.ERROR, WARNING: logging.WARNING, log.DEBUG: logging.DEBUG}
 
 NAME = "shardpulse"
 AVAILABLE, NOT_AVAILABLE = "available", "not available"  #: the words of Watcher's own datasources
@@ -88,6 +92,8 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
     def __init__(self, settings: Settings | None = None, hold_seconds: float = 60.0) -> None:
         super().__init__()
         self._settings = settings if settings is not None else load()
+        log.send_to(_to_watcher)
+        log.apply(log.levels(self._settings.log.levels))
         self._hold_seconds = hold_seconds
         self._held: _Held | None = None
         self._told: set[str] = set()
@@ -100,7 +106,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         except ShardpulseError as error:
             errors = (str(error),)
         for message in errors:
-            LOG.warning("shardpulse: %s", message)
+            LOG.warn(message)
         return NOT_AVAILABLE if errors else AVAILABLE
 
     def list_metrics(self) -> set[str]:
@@ -110,7 +116,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
 
     def query_retry_reset(self, exception_instance: Exception) -> None:
         """Nothing is kept between two attempts that would have to be put right; the failure is logged."""
-        LOG.warning("shardpulse: %s", exception_instance)
+        LOG.warn(str(exception_instance))
 
     def _statistic_aggregation(
         self,
@@ -126,7 +132,10 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         Raises Watcher's MetricNotAvailable for a metric that we do not measure.
         """
         try:
-            return self._value(resource, resource_type, self._meter(meter_name), aggregate)
+            value = self._value(resource, resource_type, self._meter(meter_name), aggregate)
+            if LOG.debugs:
+                LOG.debug("answer", meter=meter_name, of=_name_of(resource), value=value)
+            return value
         except NoValue as reason:
             self._tell(f"no {meter_name} of {_name_of(resource)}: {reason}")
             return None
@@ -195,7 +204,9 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
                 readings = self.query_retry(self._read)
                 self._told.clear()
                 for error in readings.errors if readings is not None else ():
-                    LOG.warning("shardpulse: %s", error)
+                    LOG.warn(error)
+                if LOG.informs and readings is not None:
+                    LOG.info("snapshot", meters=len(readings.names()), errors=len(readings.errors))
                 self._held = _Held(time.monotonic() + self._hold_seconds, readings)
             return self._held.readings
 
@@ -208,7 +219,12 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         """Log a reason once for each snapshot: strategies ask the same again and again."""
         if reason not in self._told:
             self._told.add(reason)
-            LOG.warning("shardpulse: %s", reason)
+            LOG.warn(reason)
+
+
+def _to_watcher(level: int, line: str) -> None:
+    """A line of ours in the log of Watcher's process, whose own configuration may keep it back as well."""
+    _WATCHERS_LOG.log(_THEIR_LEVELS.get(level, logging.INFO), "%s", line)
 
 
 def _convert(meter: Meter, readings: Readings, resource: Any) -> float:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
-from acquisition.stderr import speaker
+from acquisition.log import category
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
@@ -26,7 +26,7 @@ from filters.worker.worker import Worker
 Report = Callable[[str], None]
 
 
-say = speaker("filter")  #: tell people
+say = category("filter")  #: tell people
 
 
 class _Shared(NamedTuple):

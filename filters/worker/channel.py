@@ -11,6 +11,7 @@ import time
 from collections import deque
 from typing import Any
 
+from acquisition import log
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
 from acquisition.wire import commit
@@ -19,6 +20,7 @@ from filters.worker.outgoing import Outgoing
 from filters.worker.pace import Arrivals, together
 from filters.worker.partition import Partition
 
+LOG = log.category("filter.worker")
 BLOCK_SECONDS = 1.0  #: so long a read waits for entries
 _COMMIT, _TRIM, _READ = "commit", "trim", "read"
 _FULL_SECONDS = 10.0
@@ -154,6 +156,10 @@ class Channel:
                 entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
                 self._arrivals.note(len(entries), self.asked)
                 self.partition.note_read(len(entries))
+                if LOG.debugs and entries:
+                    LOG.debug(
+                        "read", partition=self.partition.number, entries=len(entries), more=self.partition.has_more
+                    )
         return entries
 
     def commit(self, fair_share: float, longest: float) -> None:
@@ -168,6 +174,8 @@ class Channel:
         now = time.monotonic()
         pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
         self._expected.append((_COMMIT, replies))
+        if LOG.debugs:
+            LOG.debug("commits", partition=self.partition.number, cursor=self.partition.cursor, linger_seconds=linger)
         trim = self.partition.trim_commands(time.time())
         if trim:
             pieces += trim

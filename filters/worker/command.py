@@ -14,7 +14,7 @@ from types import FrameType
 
 import msgspec
 
-from acquisition import errors, help_text
+from acquisition import errors, help_text, log
 from acquisition.config import Settings
 from acquisition.config.endpoints import check, connect, with_addresses
 from acquisition.config.inputs import Inputs
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     """Entry point of the sub-command; answers its exit code."""
     options = _parser().parse_args(argv)
     keep_freed_memory()
-    end_with_threads(say)
+    end_with_threads(say.error)
     service = _Service(options)
     service.run()
     if options.json:
@@ -139,6 +139,7 @@ class _Service:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
         self._settings, self._verifier = self._read()
+        self._apply_levels()
         check(self._settings.shards)
         self._me = self._holder()
         self._cluster = connect(self._settings.shards)
@@ -194,6 +195,9 @@ class _Service:
             self._look = now + _LOOK_SECONDS
             self._others_run = self._cluster.is_replaced()
 
+    def _apply_levels(self) -> None:
+        log.apply(log.levels(self._settings.log.levels, self._options.log))
+
     def _holder(self) -> Holder:
         """Who this worker is to the others, and how it computes."""
         self._step = native.chosen(kernels.select(self._settings.filter.kernels))
@@ -222,6 +226,7 @@ class _Service:
                 self._cluster.close()
                 self._cluster = cluster
             self._settings, self._verifier = settings, verifier
+            self._apply_levels()
             say("configuration read again")
             if settings.filter.keep_ticks != layout.keep_ticks:
                 say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
@@ -247,7 +252,7 @@ class _Service:
 
         Raises what keeps it from being read when it has waited for ``--wait`` seconds.
         """
-        log, patience = TroubleLog(say), LayoutPatience(self._options.wait, time.monotonic())
+        troubles, patience = TroubleLog(say), LayoutPatience(self._options.wait, time.monotonic())
         quiet = _QUIET_LATER if self._others_run else _QUIET_AT_FIRST
         while not self._over():
             try:
@@ -255,8 +260,8 @@ class _Service:
             except (UnavailableError, TemporaryError, ConfigError) as error:
                 if patience.ends(error, time.monotonic()):
                     raise
-                log.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), quiet)
-            self._notifier.turn(lambda: log.trouble)
+                troubles.fails(SHARDS, UnavailableError(f"waiting for shards: {error}"), quiet)
+            self._notifier.turn(lambda: troubles.trouble)
             time.sleep(0.1)
         return None
 
@@ -293,5 +298,6 @@ def _parser() -> argparse.ArgumentParser:
     help_text.add_shards(parser)
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
+    help_text.add_log(parser)
     parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
     return parser

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from acquisition import log
 from acquisition.errors import AdmissionError, FrameError, MovedError, PermissionRefused, ShardError, TemporaryError
 from acquisition.link.resp import Address
 from acquisition.trouble_log import SHARDS, TroubleLog
@@ -29,6 +30,7 @@ from filters.worker.settings import FilterSettings
 from filters.worker.shard_map import ShardMap
 from filters.worker.smoothing import Smoother
 
+LOG = log.category("filter.worker")
 _RETRY = 0.2
 _SLOW_RETRY = 2.0
 _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time whatever waits
@@ -178,6 +180,12 @@ class Worker:
         if self._shard_map.places is not self._places:
             self._follow()
         ended = time.monotonic()
+        if LOG.informs and items:
+            oldest = min(item.state.track.wall for item in items)
+            LOG.info(
+                "turn", frames=len(items), samples=self._counters["samples"] - before, partitions=len(worked),
+                waited_seconds=woke - slept, seconds=ended - woke, age_seconds=time.time() - oldest,
+            )  # fmt: skip
         self._look_after_shards(ended)
         self._pace.note_turn(ended - began, woke - slept)
         self._pace.note_work(self._counters["samples"] - before, ended - woke)
@@ -217,6 +225,8 @@ class Worker:
         if isinstance(outcome, Exception):
             raise outcome
         partition, connection, damage = outcome
+        if LOG.informs:
+            LOG.info("loaded", partition=partition.number, shard=connection.address, sets=len(partition.states))
         for text in damage:
             self._log.tell(text)
         self._counters["loads"] += 1
@@ -323,6 +333,8 @@ class Worker:
 
     def _drop(self, channel: Channel, retry: float | None) -> None:
         if channel.connected:
+            if LOG.informs:
+                LOG.info("drops", partition=channel.partition.number, shard=channel.address, retry_seconds=retry)
             self._poller.remove(channel.fileno())
         due = None if retry is None else time.monotonic() + retry
         channel.abandon(self._loader.empty(channel.partition.number), due)
@@ -331,6 +343,8 @@ class Worker:
         entries, reasons = partition.rejections.news()
         self._counters["rejected"] += entries
         for reason, (entry, text) in reasons.items():
+            if LOG.informs:
+                LOG.info("rejected", partition=partition.number, entry=entry, reason=reason, entries=entries)
             self._log.tell(
                 f"put entry {entry} of {partition.raw_key} aside, see {keys.rejected(partition.tag)}: {text}", reason
             )

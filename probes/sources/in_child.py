@@ -23,9 +23,9 @@ from typing import Any
 
 import acquisition
 import probes
+from acquisition.log import category
 from acquisition.model.identity import host_id
 from acquisition.model.metric import ResourceSet
-from acquisition.stderr import speaker
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
 from probes.discovery import Discovery, Selection
@@ -49,7 +49,7 @@ def main(text: str) -> None:
     interval = task["interval"]
     try:
         source = import_module(task["module"]).create(
-            Request(resource_set, interval, facts, discovery, speaker("probe"))
+            Request(resource_set, interval, facts, discovery, category("probe"))
         )
     except ImportError as error:
         sys.exit(f"shardpulse probe: {task['module']} cannot be imported: {error}")

@@ -68,13 +68,13 @@ def test_a_stream_in_memory_gets_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_journald_reads_says_how_grave_each_line_is() -> None:
     code = (
-        "import os; from acquisition.stderr import speaker; found = os.fstat(2)\n"
-        "tell = speaker('probe')\n"
+        "import os; from acquisition.log import category; found = os.fstat(2)\n"
+        "tell = category('probe')\n"
         "os.environ['JOURNAL_STREAM'] = f'{found.st_dev}:{found.st_ino}'; tell('on'); tell.warn('two\\nlines')\n"
         "os.environ['JOURNAL_STREAM'] = f'{found.st_dev}:{found.st_ino + 1}'; tell('another')"
     )
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.stderr == "<6>shardpulse probe: on\n<4>shardpulse probe: two\n<4>lines\nshardpulse probe: another\n"
+    assert done.stderr == "<5>shardpulse probe: on\n<4>shardpulse probe: two\n<4>lines\nshardpulse probe: another\n"
 
 
 def test_a_command_that_fails_says_so_to_journald_as_an_error() -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Protocol
 
+from acquisition import log
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address, error_for
 from acquisition.trouble_log import SHARDS, TroubleLog
@@ -26,6 +27,7 @@ from filters.worker.leases.ownership import Ownership
 from filters.worker.leases.scripts import Commands
 from filters.worker.shard_map import ShardMap
 
+LOG = log.category("filter.leases")
 _LOOK, _TAKE, _GIVE, _REMOVE = "look", "take", "give", "remove"
 _RENEWALS = 4  #: in a term
 _HURRY = 5  #: so much sooner a worker looks again while it waits for partitions that others give up
@@ -150,6 +152,8 @@ class Leases:
 
     def _failed(self, address: Address, error: ShardpulseError) -> None:
         """What the shard said last is of no use: others may take its partitions meanwhile."""
+        if LOG.informs:
+            LOG.info("cannot be renewed", shard=address, problem=error)
         self._log.fails(SHARDS, error)
         for number in [n for n in self._known if self._shard_map.where(n) == address]:
             del self._known[number]
@@ -218,14 +222,20 @@ class Leases:
         held = self._worker.partitions
         for number, known in self._known.items():
             if known.holder == self._me and number not in held and number not in self._giving:
+                if LOG.informs:
+                    LOG.info("takes", partition=number)
                 self._worker.take(number)
             elif known.holder and known.holder != self._me and number in held:
+                if LOG.informs:
+                    LOG.info("has lost", partition=number, holder=known.holder)
                 self._giving.discard(number)
                 self._worker.release(number)
         waiting = [number for number, since in self._free_since.items() if now - since > self._term]
         changes = ownership.plan(self._me, len(self._commands), self._known, held, waiting)
         self._ask_for(changes.take)
         for number in changes.give:
+            if LOG.informs:
+                LOG.info("gives up", partition=number, workers=len(self._known[number].workers))
             self._worker.release(number)
             self._giving.add(number)
         self._give_back()

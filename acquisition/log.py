@@ -1,0 +1,162 @@
+"""The log of a running part: lines on stderr, with a level, a category and fields.
+
+    LOG = log.category("probe.sources")
+    if LOG.debugs:
+        LOG.debug("read", set=name, rows=len(rows))
+
+Off costs nothing: a statement of a loop stands behind its category's flag, as here, which is one look at an attribute;
+nothing is formatted, called or kept for a reader that may never come (docs/decisions/0139). Categories are named after
+the rooms that log. The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from acquisition import stderr
+from acquisition.stderr import ERROR, INFO, WARNING
+
+NOTICE, DEBUG = 5, 7
+#: As of syslog(3). NOTICE is the default: it says what begins, what ends, and what goes wrong.
+LEVELS = {"error": ERROR, "warning": WARNING, "notice": NOTICE, "info": INFO, "debug": DEBUG}
+#: Category -> what it says at info (one line for each unit of work, and for each change) and at debug.
+CATEGORIES = {
+    "probe": "each tick: duration, samples, what failed a check",
+    "probe.sources": "a source that fails or works again; at debug each reading",
+    "probe.checks": "at debug the samples that failed a check, each with value and reason",
+    "probe.outbox": "shards that are found and lost, frames that are sent again; at debug what is sent and applied",
+    "filter": "what begins and ends",
+    "filter.worker": "each turn: frames, their age, what is rejected; at debug each partition's read and commit",
+    "filter.leases": "partitions that are taken and let go",
+    "serve": "what begins and ends",
+    "serve.reading": "each picture: hosts, those that are not current, duration",
+    "serve.decisions": "hosts that get hot or cool, moves; at debug each verdict with its reason",
+    "serve.http": "each request: status, bytes, duration; never headers",
+    "archive": "what begins and ends",
+    "archive.follower": "each batch: rows, duration; at debug each round",
+    "archive.upkeep": "what is removed and compacted",
+    "watcher": "each snapshot; at debug each answer",
+}
+
+
+class Category:
+    """Lines of one category. ``informs`` and ``debugs`` say whether anybody wants those of the level.
+
+    A category that is called says a notice: it is then a function that takes one line for the operator.
+    """
+
+    __slots__ = ("_level", "debugs", "informs", "name")
+
+    def __init__(self, name: str, level: int = NOTICE) -> None:
+        self.name = name
+        self.limit(level)
+
+    def limit(self, level: int) -> None:
+        """From now on say lines of this level and graver ones."""
+        self._level = level
+        self.informs, self.debugs = level >= INFO, level >= DEBUG
+
+    def __call__(self, text: str, /, **fields: object) -> None:
+        """Say what is normal and worth knowing."""
+        self._say(NOTICE, text, fields)
+
+    def error(self, text: str, /, **fields: object) -> None:
+        """Say what ends the part, or a piece of its work."""
+        self._say(ERROR, text, fields)
+
+    def warn(self, text: str, /, **fields: object) -> None:
+        """Say that something is wrong."""
+        self._say(WARNING, text, fields)
+
+    def info(self, text: str, /, **fields: object) -> None:
+        """Say what was done: a unit of work, a change."""
+        self._say(INFO, text, fields)
+
+    def debug(self, text: str, /, **fields: object) -> None:
+        """Say what a unit of work consists of."""
+        self._say(DEBUG, text, fields)
+
+    def _say(self, level: int, text: str, fields: Mapping[str, object]) -> None:
+        if level <= self._level:
+            said = "".join([f" {name}={_value(value)}" for name, value in fields.items()])
+            _OUTPUT.write(level, f"shardpulse {self.name}: {text}{said}")
+
+
+class _Output:
+    """Where lines go. They carry a time, which journald adds by itself, once any category says more than notices: what
+    is normally said is read by people at a terminal and by programs."""
+
+    def __init__(self) -> None:
+        self.write: Callable[[int, str], None] = self._to_stderr
+        self.timed = False
+
+    def _to_stderr(self, level: int, line: str) -> None:
+        stderr.say(line, level, _stamp(level) if self.timed else "")
+
+
+_OUTPUT = _Output()
+_CATEGORIES = {name: Category(name) for name in CATEGORIES}
+
+
+def category(name: str) -> Category:
+    """The category of this name, one of CATEGORIES."""
+    return _CATEGORIES[name]
+
+
+def send_to(write: Callable[[int, str], None]) -> None:
+    """Have lines written by ``write(level, line)`` instead: in a process that is not ours (OpenStack Watcher)."""
+    _OUTPUT.write = write
+
+
+def levels(*texts: str) -> dict[str, int]:
+    """The level of each category as these texts say (``info``, ``probe.sources=debug,filter=info``), a later text over
+    an earlier one and the longer name over the shorter. Raises ValueError for an unknown category or level."""
+    chosen = dict.fromkeys(CATEGORIES, NOTICE)
+    for text in texts:
+        for name, level in sorted(_parsed(text)):
+            chosen |= {each: level for each in CATEGORIES if not name or f"{each}.".startswith(f"{name}.")}
+    return chosen
+
+
+def apply(chosen: Mapping[str, int]) -> None:
+    """Say from now on what ``levels`` has chosen."""
+    for name, level in chosen.items():
+        _CATEGORIES[name].limit(level)
+    _OUTPUT.timed = any(each.informs for each in _CATEGORIES.values())
+
+
+def _parsed(text: str) -> Iterator[tuple[str, int]]:
+    for word in filter(None, map(str.strip, text.split(","))):
+        name, _, level = map(str.strip, word.rpartition("="))
+        if name and name not in CATEGORIES:
+            raise ValueError(f"unknown category {name!r}{_suggestion(name, CATEGORIES)}")
+        if level not in LEVELS:
+            raise ValueError(f"unknown level {level!r}{_suggestion(level, LEVELS)}")
+        yield name, LEVELS[level]
+
+
+def _suggestion(word: str, known: Mapping[str, object]) -> str:
+    from difflib import get_close_matches  # only for what is wrong: it would cost every probe 0.3 MB
+
+    near = get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+
+
+def _stamp(level: int) -> str:
+    """Time (UTC) and level, in front of a line."""
+    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+    name = next(name for name, number in LEVELS.items() if number == level)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03}Z {name} "
+
+
+def _value(value: object) -> str:
+    """A field's value as one word: quoted where it would not be one."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    if text and text.isprintable() and not any(sign in text for sign in ' "=\\'):
+        return text
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
