@@ -38,10 +38,11 @@ def plan(
 
     A host of ``shards`` has a master per entry of its ``redis_shard_cores``; each master has ``replicas`` replicas, on
     hosts of other failure domains in turn. Returns ``problems`` (in words; the rest counts only without any),
-    ``masters`` and ``replicas`` (addresses, as ``shards form`` wants them), ``instances`` (by host: port, core and
-    role; they stay what they are when hosts, or entries of ``redis_shard_cores``, come after them), ``addresses`` (by
-    host), ``parts`` (the roles of each host), ``environment`` (the name of each host's, "" for none), ``extras`` (of
-    each environment) and ``together`` (addresses of hosts that may fail at once, with commas between them).
+    ``groups`` (those that the roles know), ``masters`` and ``replicas`` (addresses, as ``shards form`` wants them),
+    ``instances`` (by host: port, core and role; they stay what they are when hosts, or entries of
+    ``redis_shard_cores``, come after them), ``addresses`` (by host), ``parts`` (the roles of each host),
+    ``environment`` (the name of each host's, "" for none), ``extras`` (of each environment) and ``together`` (addresses
+    of hosts that may fail at once, with commas between them).
     """
     named = sorted({host for group in GROUPS for host in groups.get(group, ())})
     addresses = {host: address_of(host, hostvars[host]) for host in named}
@@ -78,6 +79,7 @@ def plan(
     environments = {host: "-".join(part for part in EXTRAS if part in parts[host]) for host in named}
     return {
         "problems": found,
+        "groups": list(GROUPS),
         "masters": masters,
         "replicas": followers,
         "instances": instances,

@@ -64,7 +64,13 @@ def ask(secured: Secured, directory: Path, *options: str, state: str = "active")
     host: dict[str, Any] = {"ansible_host": "localhost", "redis_shard_port": port}
     host["common_found"] = {"host": {"units": {f"shardpulse-shard@{port}.service": {"ActiveState": state}}}}
     inventory = {
-        "all": {"vars": {"controller_command": str(BIN / "shardpulse"), "controller_secrets": str(directory)}},
+        "all": {
+            "vars": {
+                "controller_command": str(BIN / "shardpulse"),
+                "controller_secrets": str(directory),
+                "controller_own_names": ["common_found"],
+            }
+        },
         "shards": {"hosts": {"a": host}},
         "filters": {"hosts": {"a": {}}},
     }

@@ -55,7 +55,8 @@ def test_the_loop_beside_it_writes_the_same(rendered: Path) -> None:
 
 
 def test_each_host_is_rendered_with_variables_of_its_own(rendered: Path, tmp_path: Path) -> None:
-    first, second = {"probe_configuration": "# {{ word }}", "word": "one"}, {"common_huge_pages": "", "word": "two"}
+    first = {"probe_configuration": "# {{ my_word }}", "my_word": "one"}
+    second = {"common_huge_pages": "", "my_word": "two"}
     rendering.render_inventory(inventory(tmp_path, first, second), rendered, tmp_path / "out")
     probes = {host: (tmp_path / "out" / host / "etc/shardpulse/probe.toml").read_text() for host in ("first", "second")}
     assert "# one" in probes["first"]

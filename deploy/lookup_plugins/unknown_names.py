@@ -1,0 +1,115 @@
+"""An Ansible lookup: what an inventory names and no role knows, in words, with the nearest name that a role knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible.plugins.lookup import LookupBase
+from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
+
+DOCUMENTATION = """
+name: unknown_names
+short_description: Variables, groups and files of variables of an inventory that the roles do not know
+description:
+  - A variable or group with a typing error in its name is silent in Ansible, and a default takes its place.
+  - The roles' argument specifications are the list of variables.
+author: [shardpulse]
+options:
+  _terms: {description: "Patterns of names that are the operator's own, as in fnmatch(3)."}
+  groups: {description: Groups that the roles know., type: list, elements: str, required: true}
+"""
+EXAMPLES = """
+- name: Refuse names that nobody knows
+  ansible.builtin.assert:
+    that: not query('unknown_names', 'my_*', groups=['shards', 'probes'])
+"""
+RETURN = """
+_raw: {description: "A sentence for each of them, and one about names of one's own.", type: list, elements: str}
+"""
+
+_ROLES = Path(__file__).parents[1] / "roles"
+_ANSIBLES = ("ansible_*", "inventory_*")  #: variables that are Ansible's
+_GROUPS = ("all", "ungrouped")  #: that every inventory has
+_NEAR = 0.65  #: of difflib's ratio: what is less alike is no typing error
+_NAMED = 3  #: hosts and groups at most that a sentence about a variable names
+
+
+class Named(NamedTuple):
+    """A name, a sentence about it for when it is unknown, with ``{}`` in its place, and what it should be one of."""
+
+    name: str
+    sentence: str
+    known: Collection[str]
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]
+    """What Ansible looks for."""
+
+    def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[str]:
+        """The sentences, each once."""
+        self.set_options(var_options=variables, direct=options)
+        groups, playbooks = self.get_option("groups"), Path(variables["playbook_dir"])
+        inventory, manager = variables["hostvars"]._inventory, variables["hostvars"]._variable_manager
+        known = declared(map(self._loader.load_from_file, map(str, _ROLES.glob("*/meta/argument_specs.yml"))))
+        owners = {name: ["-e"] for name in manager.extra_vars}
+        for entity in (*inventory.groups.values(), *inventory.hosts.values()):
+            for name in self._variables(entity, inventory, playbooks):
+                owners.setdefault(name, []).append(entity.name)
+        found = [Named(name, _said_by(names), known) for name, names in owners.items()]
+        within = {child.name for group in groups for child in _descendants(inventory, group)}
+        found += [Named(name, "group {} is unknown", [*_GROUPS, *groups, *within]) for name in inventory.groups]
+        places = {Path(source) if Path(source).is_dir() else Path(source).parent for source in inventory._sources}
+        for place in sorted({*places, playbooks}):
+            found += files(place / "group_vars", [*groups, *inventory.groups], "group")
+            found += files(place / "host_vars", ["localhost", *inventory.hosts], "host")
+        own = list(map(str, terms))
+        sentences = unknown(found, [*own, *_ANSIBLES])
+        hint = f"names of your own are {', '.join(own) or 'none'}: controller_own_names"
+        return [*sentences, hint] if sentences else []
+
+    def _variables(self, entity: Any, inventory: Any, playbooks: Path) -> dict[str, Any]:
+        """The variables that are of this group or host itself, from the inventory and from files beside it."""
+        beside = get_vars_from_inventory_sources(self._loader, inventory._sources, [entity], "task")
+        return {**entity.vars, **beside, **get_vars_from_path(self._loader, str(playbooks), [entity], "task")}
+
+
+def declared(specifications: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The variables that roles' argument specifications name."""
+    entries = [entry for one in specifications for entry in one["argument_specs"].values()]
+    return {name for entry in entries for name in entry["options"]}
+
+
+def files(directory: Path, entities: Sequence[str], kind: str) -> list[Named]:
+    """The entries of a directory of variables, by the names for which Ansible reads them."""
+    there = [path for path in directory.glob("[!.]*") if path.name[-1] != "~" and path.stem != "README"]
+    sentence = f"{{}} in {directory} is no {kind} of the inventory"
+    return [Named(path.name if path.name in entities else path.stem, sentence, entities) for path in sorted(there)]
+
+
+def unknown(found: Iterable[Named], own: Sequence[str]) -> list[str]:
+    """The sentences about those names that are not known and match no pattern of ``own``, as of fnmatch(3)."""
+    return [
+        one.sentence.format(one.name) + _meant(one)
+        for one in found
+        if one.name not in one.known and not any(fnmatch(one.name, pattern) for pattern in own)
+    ]
+
+
+def _meant(one: Named) -> str:
+    near = difflib.get_close_matches(one.name, one.known, 1, _NEAR)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+def _said_by(owners: Sequence[str]) -> str:
+    more = f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else ""
+    return f"variable {{}} ({', '.join(owners[:_NAMED])}{more}) is unknown"
+
+
+def _descendants(inventory: Any, group: str) -> Collection[Any]:
+    """The groups within a group, whose hosts have its part."""
+    found: Collection[Any] = inventory.groups[group].get_descendants() if group in inventory.groups else ()
+    return found
