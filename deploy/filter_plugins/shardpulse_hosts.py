@@ -13,6 +13,7 @@ _SLOTS = 16_384
 #: In words of the product: the server is of another authority, or the password is not the user's.
 _FOREIGN = ("has a certificate that no authority in", "WRONGPASS")
 _OVER = "has a certificate that has expired"
+_BUS = 10_000  #: above its port a shard listens for the others
 _ROOM = 32 << 20  #: bytes that a file system has to have free for configurations and data
 
 
@@ -25,6 +26,7 @@ class FilterModule:
             "shardpulse_unfit": unfit,
             "shardpulse_clock": clock,
             "shardpulse_full": full,
+            "shardpulse_uninstallable": uninstallable,
             "shardpulse_taken": taken,
             "shardpulse_unheld": unheld,
             "shardpulse_refused": refused,
@@ -69,7 +71,10 @@ def clock(found: Mapping[str, Any], received: float, allowed: float, synchronise
         word = "behind" if off < 0 else "ahead of"
         return [f"its clock is {abs(off):.0f} s {word} this machine's: synchronise it (chrony), then run again"]
     if synchronised and not found["synchronised"]:
-        return ["its clock is not synchronised: see `chronyc tracking`, or set common_synchronised to false"]
+        return [
+            "its clock is not synchronised: apt-get install chrony and see `chronyc tracking`, or set "
+            "common_synchronised to false"
+        ]
     return []
 
 
@@ -83,13 +88,27 @@ def full(found: Mapping[str, Any], wheels: int) -> list[str]:
     ]
 
 
+def uninstallable(found: Mapping[str, Any], lacking: Mapping[str, Sequence[str]]) -> list[str]:
+    """Why packages or the environment of a host cannot be installed. ``lacking``: of which projects the pack for this
+    host has no wheel, by Python and machine, as the module ``wheelhouse`` returns it."""
+    problems = [f"its packages cannot be installed: {found['unpackaged']}"] if found["unpackaged"] else []
+    python = ".".join(map(str, found["python"]))
+    names = ", ".join(lacking.get(f"{python} {found['machine']}", ()))
+    if names:
+        problems.append(
+            f"the wheelhouse has no wheel of {names} for its Python {python} on {found['machine']}: make it again, "
+            f"`deploy/build wheelhouse --extra all --python {python}`, with the other hosts' versions after a comma"
+        )
+    return problems
+
+
 def taken(found: Mapping[str, Any], ports: Mapping[Any, str]) -> list[str]:
-    """Which ``ports`` (port -> the unit that shall listen there) somebody else has."""
+    """Which ``ports`` (port -> the unit that shall listen there, or how its name begins) somebody else has."""
     owners = {port: found["ports"].get(str(port)) for port in ports}
     return [
         f"port {port} is taken by {owner}: end it, or choose another port"
         for port, owner in owners.items()
-        if owner is not None and owner != ports[port]
+        if owner is not None and not owner.startswith(ports[port])
     ]
 
 
@@ -98,7 +117,8 @@ def unheld(
 ) -> list[str]:
     """Why a host cannot hold its shards: ``instances`` of the plan at ``address``, of ``memory`` bytes each; ``quiet``:
     interrupts shall go to cores without shards."""
-    problems = taken(found, {one["port"]: f"shardpulse-shard@{one['port']}.service" for one in instances})
+    units = {one["port"]: f"shardpulse-shard@{one['port']}.service" for one in instances}
+    problems = taken(found, units | {port + _BUS: unit for port, unit in units.items()})
     missing = sorted({one["core"] for one in instances} - set(found["cores"]))
     if missing:
         there = ", ".join(map(str, found["cores"]))

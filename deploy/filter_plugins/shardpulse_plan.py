@@ -124,6 +124,8 @@ def _missing_groups(groups: Mapping[str, Sequence[str]]) -> list[str]:
         problems.append("there is no shard: put at least one host into the group shards")
     if groups.get("shards") and not groups.get("filters"):
         problems.append("there is no filter: put at least one host into the group filters")
+    if groups.get("observers") and not groups.get("servers"):
+        problems.append("observers have no server to scrape: put at least one host into the group servers")
     return problems
 
 

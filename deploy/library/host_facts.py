@@ -26,6 +26,10 @@ module: host_facts
 short_description: Cores, ports, packages, units and files of a host
 options:
   packages: {description: Which of them are installed is told., type: list, elements: str, default: []}
+  try_packages:
+    description: Read the package lists again where packages are missing, and try in a simulation to install them.
+    type: bool
+    default: false
   sent: {description: The controller's clock when it asked., type: float, default: 0}
 author: [shardpulse]
 """
@@ -70,6 +74,12 @@ _CPUS = (
     "/sys/devices/system/cpu/online",
 )
 _WRITTEN = ("/etc", "/opt", "/var/lib")  #: whose file systems need room
+_APT_LISTS = [
+    "apt-get", "-qq", "-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o",
+    "APT::Update::Error-Mode=any", "update",
+]  # fmt: skip
+_APT_TRIES = ["apt-get", "-qq", "--simulate", "--no-install-recommends", "install"]
+_SAID = 400  #: characters of apt's words at most
 _LISTENS = "0A"  #: state of a socket in /proc/net/tcp
 _ETC = "/etc/shardpulse"
 _ENVIRONMENTS = "/opt/shardpulse"
@@ -77,9 +87,15 @@ _ENVIRONMENTS = "/opt/shardpulse"
 
 def main() -> None:
     """Run as Ansible's module."""
-    options = {"packages": {"type": "list", "elements": "str", "default": []}, "sent": {"type": "float", "default": 0}}
+    options = {
+        "packages": {"type": "list", "elements": "str", "default": []}, "sent": {"type": "float", "default": 0},
+        "try_packages": {"type": "bool", "default": False},
+    }  # fmt: skip
     module = AnsibleModule(options, supports_check_mode=True)
-    module.exit_json(changed=False, host=look(module.params["packages"]) | {"sent": module.params["sent"]})
+    found = look(module.params["packages"]) | {"sent": module.params["sent"]}
+    missing = [name for name in module.params["packages"] if name not in found["packages"]]
+    found["unpackaged"] = refusal(missing) if module.params["try_packages"] and missing else ""
+    module.exit_json(changed=False, host=found)
 
 
 def look(packages: list[str]) -> dict[str, Any]:
@@ -129,6 +145,21 @@ def environment_in(maps: str) -> str:
     """Of which environment below /opt/shardpulse a process has libraries, from its /proc/PID/maps; "" for none."""
     found = re.search(rf"{_ENVIRONMENTS}/([^/\s]+)/", maps)
     return found[1] if found else ""
+
+
+def refusal(packages: list[str]) -> str:
+    """Why apt would not install packages, in its words; "" where it would, or where another apt keeps it from looking.
+    Nothing is installed; the lists of packages are read again."""
+    environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (_APT_LISTS, [*_APT_TRIES, *packages]):
+        try:
+            done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+        if done.returncode:
+            said = [line for line in done.stderr.splitlines() if line.startswith(("E: ", "W: "))]
+            return "" if "Could not get lock" in done.stderr else " ".join(said)[3:_SAID] or f"{words[0]} failed"
+    return ""
 
 
 def _ports() -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 DOCUMENTATION = """
 module: wheelhouse
@@ -35,7 +35,9 @@ EXAMPLES = """
 """
 RETURN = """
 packs:
-  description: "Of each set: its archive, bytes, and as its name sixteen hexadecimal digits of what the wheels hold."
+  description: >-
+    Of each set: its archive, bytes, as its name sixteen hexadecimal digits of what the wheels hold, and as lacking, by
+    version of Python and machine, the projects of which it has no wheel for these.
   type: dict
   returned: success
 """
@@ -66,11 +68,12 @@ def main() -> None:
     try:
         requirements = {wheel: requirements_of(wheel) for wheel in wheels}
         packs = {
-            name: keep(needed(requirements, extras), packed) for name, extras in sorted(module.params["sets"].items())
+            name: keep(needed(requirements, extras), packed) | {"lacking": lacking(requirements, extras)}
+            for name, extras in sorted(module.params["sets"].items())
         }
     except OSError as error:
         module.fail_json(msg=f"{error.filename}: {error.strerror}")
-    except (zipfile.BadZipFile, StopIteration, InvalidRequirement) as error:
+    except (zipfile.BadZipFile, StopIteration, InvalidRequirement, InvalidWheelFilename) as error:
         module.fail_json(
             msg=f"{directory}: a wheel cannot be read ({error}): make them anew, `deploy/build wheelhouse`"
         )
@@ -95,6 +98,37 @@ def requirements_of(wheel: Path) -> list[str]:
 
 def needed(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -> list[Path]:
     """The wheels that the product with these extras needs on any host, from what each wheel requires."""
+    names = _names(requirements, extras, _HOSTS)
+    return sorted(wheel for wheel in requirements if _name(wheel) in names)
+
+
+def lacking(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -> dict[str, list[str]]:
+    """The projects that the product with these extras needs and of which no wheel runs on a host, by its Python and its
+    machine, as ``3.11 x86_64``; those hosts only that lack something."""
+    found = {}
+    for host in _HOSTS:
+        there = {_name(wheel) for wheel in requirements if _runs(wheel, host)}
+        found[f"{host['python_version']} {host['platform_machine']}"] = sorted(
+            _names(requirements, extras, [host]) - there
+        )
+    return {host: names for host, names in found.items() if names}
+
+
+def _runs(wheel: Path, host: Mapping[str, str]) -> bool:
+    """Whether a wheel's tags are of such a host."""
+    _, minor = map(int, host["python_version"].split("."))
+    for tag in parse_wheel_filename(wheel.name)[3]:
+        major, since = tag.interpreter[:3], int(tag.interpreter[3:] or 0)
+        version = since in {0, minor} or (tag.abi in {"abi3", "none"} and since < minor)
+        if version and major in {"py3", "cp3"} and tag.platform.endswith(("any", f"_{host['platform_machine']}")):
+            return True
+    return False
+
+
+def _names(
+    requirements: Mapping[Path, Sequence[str]], extras: Sequence[str], hosts: Sequence[Mapping[str, str]]
+) -> set[str]:
+    """The projects that the product with these extras needs on any of the hosts, itself too."""
     told: dict[str, list[Requirement]] = {}
     for wheel, lines in requirements.items():
         told.setdefault(_name(wheel), []).extend(map(Requirement, lines))
@@ -104,15 +138,15 @@ def needed(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) ->
         here = waiting.pop()
         for one in told.get(here, ()):
             name = canonicalize_name(one.name)
-            if _applies(one, found[here]) and (name not in found or not one.extras <= found[name]):
+            if _applies(one, found[here], hosts) and (name not in found or not one.extras <= found[name]):
                 found.setdefault(name, set()).update(one.extras)
                 waiting.append(name)
-    return sorted(wheel for wheel in requirements if _name(wheel) in found)
+    return set(found)
 
 
-def _applies(requirement: Requirement, extras: Collection[str]) -> bool:
+def _applies(requirement: Requirement, extras: Collection[str], hosts: Sequence[Mapping[str, str]]) -> bool:
     marker = requirement.marker
-    return marker is None or any(marker.evaluate(host | {"extra": extra}) for host in _HOSTS for extra in (*extras, ""))
+    return marker is None or any(marker.evaluate({**host, "extra": extra}) for host in hosts for extra in (*extras, ""))
 
 
 def _name(wheel: Path) -> str:

@@ -189,6 +189,7 @@ def test_a_wrong_clock_is_told(time: float, synchronised: bool, word: str) -> No
         ({}, SHARD | {"core": 7}, "core 7 does not exist: it has 0, 1"),
         ({}, SHARD | {"core": 1}, "core 1 is kept from services of systemd, which have 0"),
         ({"ports": {"7600": "other.service"}}, SHARD, "port 7600 is taken by other.service"),
+        ({"ports": {"17600": "other.service"}}, SHARD, "port 17600 is taken by other.service"),
         ({"ports": {"7600": "shardpulse-shard@7600.service"}}, SHARD, ""),
         ({"addresses": ["10.0.0.9"]}, SHARD, "it has no address 10.0.0.1, only 10.0.0.9"),
         ({"memory": 1 << 20}, SHARD, "its shards may take 1024 MiB and it has 1"),
@@ -211,6 +212,14 @@ def test_a_full_disk_is_told() -> None:
     assert roles.full(found, 0) == []
     assert roles.full(found, 10 << 20) == ["the disk of /opt has 40 MiB free, 92 are needed: make room there"]
     assert "of /etc has 0 MiB free, 32 are needed" in roles.full(found | {"free": {"/etc": 0}}, 0)[0]
+
+
+def test_what_cannot_be_installed_is_told() -> None:
+    found = FOUND | {"machine": "x86_64", "unpackaged": ""}
+    assert roles.uninstallable(found, {"3.13 x86_64": ["numpy"]}) == []
+    (packages, wheels) = roles.uninstallable(found | {"unpackaged": "Unable to locate"}, {"3.11 x86_64": ["a", "b"]})
+    assert packages == "its packages cannot be installed: Unable to locate"
+    assert wheels.startswith("the wheelhouse has no wheel of a, b for its Python 3.11 on x86_64: make it again")
 
 
 def test_shards_that_are_no_members_are_told() -> None:

@@ -154,6 +154,20 @@ def test_a_host_gets_the_wheels_that_its_parts_need() -> None:
     assert len(wheelhouse.needed(wheels, ["probe"])) == 4  # of each Python
 
 
+def test_a_python_that_lacks_wheels_is_named() -> None:
+    requires = {
+        "shardpulse-1-cp311-abi3-manylinux_2_17_x86_64.whl": ["hiredis; extra == 'probe'", "tool; extra == 'probe'"],
+        "hiredis-3-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl": [],
+        "hiredis-3-cp312-cp312-musllinux_1_2_x86_64.whl": [],
+        "tool-1-py2.py3-none-any.whl": ["backport; python_version >= '3.13'"],
+    }  # fmt: skip
+    found = wheelhouse.lacking({Path(name): lines for name, lines in requires.items()}, ["probe"])
+    assert found == {
+        "3.11 aarch64": ["hiredis", "shardpulse"], "3.12 aarch64": ["hiredis", "shardpulse"],
+        "3.13 aarch64": ["backport", "hiredis", "shardpulse"], "3.13 x86_64": ["backport", "hiredis"],
+    }  # fmt: skip
+
+
 def test_older_environments_go(tmp_path: Path) -> None:
     for number, name in enumerate(("oldest", "older", "now")):
         (tmp_path / name).mkdir()

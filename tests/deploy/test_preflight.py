@@ -45,6 +45,12 @@ def play(
         (ONE | {"b": ONE["a"]}, {}, "a and b have one address, 10.0.0.1: correct ansible_host"),
         (ONE, {"redis_shard_replicas": 1}, "the shard on a (10.0.0.1, core 0) has no other failure domain left for"),
         (TWO, {"redis_shard_cores": [0, 1], "redis_shard_reserved_cores": [1]}, "b: core 1 is reserved"),
+        (
+            ONE,
+            {"filter_configuration": "[filter]\nexpire_second = 3"},
+            "filter_configuration (a): key filter.expire_second: unknown key; did you mean expire_seconds?",
+        ),
+        (TWO, {"filter_configuration": "[shards]\naddresses = []"}, "filter_configuration (a, b): "),
         (ONE, {"controller_command": "/no/shardpulse"}, "/no/shardpulse does not run on this machine"),
     ],
 )
