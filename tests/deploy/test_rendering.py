@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -73,6 +75,20 @@ def test_what_cannot_be_rendered_is_told_with_its_host(rendered: Path, tmp_path:
     wrong = {"probe_configuration": "{{ nowhere }}"}
     with pytest.raises(RuntimeError, match=r"second: .*nowhere"):
         rendering.render_inventory(inventory(tmp_path, {}, wrong), rendered, tmp_path / "out")
+
+
+def test_git_passes_over_secrets_and_those_that_it_has_are_refused(rendered: Path, tmp_path: Path) -> None:
+    git = ["git", "-C", str(rendered)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    try:
+        listed = subprocess.check_output([*git, "status", "--porcelain", "-uall"], text=True)
+        assert "rendered-3/" in listed
+        assert "secrets" not in listed
+        subprocess.run([*git, "add", "--force", "secrets/passwords/probe"], check=True)
+        with pytest.raises(RuntimeError, match=r"git has passwords/probe\."):
+            rendering.render_inventory(inventory(tmp_path, {}, {}), rendered, tmp_path / "out")
+    finally:
+        shutil.rmtree(rendered / ".git")
 
 
 def test_some_hosts_are_rendered_with_the_controller_only(rendered: Path, tmp_path: Path) -> None:
