@@ -5,19 +5,21 @@ The package itself needs nothing, so that a probe's host gets what a probe needs
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from acquisition.errors import UnavailableError
+from acquisition.errors import EXIT_UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from types import TracebackType
 
 #: Commands that are named otherwise than their extra.
 _OTHERS = {
     "replay": "probe", "capture": "probe", "config": "probe", "keys": "probe",
     "status": "query", "top": "query", "metrics": "query",
 }  # fmt: skip
-_OURS = ("acquisition", "probes", "filters")
+_OURS = ("acquisition", "probes", "filters", "experiments", "tests")
 
 
 def of(command: str) -> str:
@@ -43,3 +45,25 @@ def _foreign(error: ModuleNotFoundError) -> str:
     """The package that is missing; "" for a module of our own."""
     module = (error.name or "").partition(".")[0]
     return "" if module in _OURS else module
+
+
+def explain() -> None:
+    """Let ``python -m`` of a module of the checkout end with one sentence and exit code 69 where a package is missing.
+
+    Packages with such modules call it as they are imported; in any other process it does nothing.
+    """
+    options = sys.orig_argv
+    name = options[options.index("-m") + 1] if sys.argv[0] == "-m" and "-m" in options else ""
+    if name.partition(".")[0] not in _OURS:
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        module = _foreign(error) if isinstance(error, ModuleNotFoundError) else ""
+        if not module:
+            return sys.__excepthook__(kind, error, trace)
+        python = '"$(python3 deploy/environment.py --extra test)/bin/python"'
+        has = "which the project's environment has"
+        print(f"{name} needs the package {module}, {has}: run {python} -m {name}", file=sys.stderr)
+        raise SystemExit(EXIT_UNAVAILABLE)
+
+    sys.excepthook = hook

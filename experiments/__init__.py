@@ -7,3 +7,7 @@ who they are, when they sample, one fleet that serves them),
 ``harness`` (the pipeline under test, one measured run, books, verification, outcome).
 Nothing in the product imports this package. Raw results lie in ``experiments/results``.
 """
+
+from acquisition import extras
+
+extras.explain()

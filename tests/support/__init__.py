@@ -4,5 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from acquisition import extras
+
+extras.explain()
+
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
