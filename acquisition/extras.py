@@ -6,6 +6,7 @@ The package itself needs nothing, so that a probe's host gets what a probe needs
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acquisition.errors import EXIT_UNAVAILABLE, UnavailableError
@@ -19,6 +20,8 @@ _OTHERS = {
     "replay": "probe", "capture": "probe", "config": "probe", "keys": "probe",
     "status": "query", "top": "query", "metrics": "query",
 }  # fmt: skip
+#: A file in environments that the module python_environment of deploy/ has made.
+DEPLOYED = "complete"
 _OURS = ("acquisition", "probes", "filters", "experiments", "tests")
 
 
@@ -32,7 +35,34 @@ def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None
     module = _foreign(error)
     if not module:
         return None
-    return UnavailableError(f"{command} needs the package {module}: pip install 'shardpulse[{of(command)}]'")
+    return UnavailableError(f"{command} needs the package {module}: {how_to_install(of(command))}")
+
+
+def how_to_install(extra: str) -> str:
+    """What brings an extra to this installation: its checkout or its wheel by path. A name alone, on an index, may be
+    anybody's."""
+    if place := _place():
+        return f"pip install '{place}[{extra}]'"
+    if (Path(sys.prefix) / DEPLOYED).exists():
+        return "deploy/site.yml brings it to hosts with a part that needs it; else run this where you deploy from"
+    return f"pip install --no-index --find-links WHEELS 'shardpulse[{extra}]', with WHEELS of deploy/build wheelhouse"
+
+
+def _place() -> Path | None:
+    """The checkout that this is; else the directory or wheel that pip installed it from, if it is still there."""
+    checkout = Path(__file__).resolve().parents[1]
+    if (checkout / "setup.cfg").exists():
+        return checkout
+    from importlib.metadata import PackageNotFoundError, distribution
+    from json import loads
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = urlsplit(loads(distribution("shardpulse").read_text("direct_url.json") or "{}").get("url", ""))
+    except (PackageNotFoundError, ValueError):
+        return None
+    place = Path(unquote(origin.path))
+    return place if origin.scheme == "file" and place.exists() else None
 
 
 def is_absent(entry: EntryPoint, error: Exception) -> bool:

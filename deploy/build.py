@@ -30,7 +30,6 @@ examples:
 
 then, on a machine without internet (in a virtual environment):
   cd wheels && sha256sum --check SHA256SUMS
-  pip install --no-index --find-links wheels 'shardpulse[filter,serve]'
   pip install --no-index --find-links wheels --require-hashes -r wheels/requirements.txt
 
 or, on a monitored host (Debian's python3 and no pip):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acquisition import help_text
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, UnavailableError
+from acquisition.errors import EXIT_FAILURE, EXIT_OK
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -36,12 +36,8 @@ _PURPOSES = ("shards", "services")
 def main(argv: list[str]) -> int:
     """Run the command."""
     options = _parser().parse_args(argv)
-    try:
-        import cryptography  # noqa: F401
-    except ImportError as error:
-        raise UnavailableError(
-            "certificates are made with the package cryptography: pip install 'shardpulse[certificates]'"
-        ) from error
+    import cryptography  # noqa: F401  missing, it is missed before anything is made
+
     action: Callable[[argparse.Namespace], int] = options.action
     return action(options)
 

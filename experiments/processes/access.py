@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from acquisition import private_files
+from acquisition import extras, private_files
 from acquisition.errors import ShardpulseError
 from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Address
@@ -47,7 +47,7 @@ def with_tls(found: RedisBinary) -> RedisBinary:
 def missing() -> str:
     """Why servers with TLS are not possible here and what to do about it; "" when they are."""
     if find_spec("cryptography") is None:
-        return "certificates need a package: pip install 'shardpulse[certificates]'"
+        return f"certificates need the package cryptography: {extras.how_to_install('certificates')}"
     try:
         server()
     except ShardpulseError as error:

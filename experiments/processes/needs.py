@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 
+from acquisition import extras
 from acquisition.errors import UnavailableError
 
 LACKS = "cannot start: "  #: the line that says what a program lacks has it after the program's name
@@ -27,7 +28,7 @@ def require(*needs: Need) -> None:
 
 def plots() -> str:
     """The library that draws."""
-    return "" if find_spec("matplotlib") else "plots need matplotlib: pip install 'shardpulse[experiments]'"
+    return "" if find_spec("matplotlib") else f"plots need matplotlib: {extras.how_to_install('experiments')}"
 
 
 def tool(name: str, package: str) -> Need:

@@ -119,9 +119,10 @@ def test_the_version_names_the_commit_that_was_built(probe_only: Path, wheelhous
 def test_what_is_not_installed_says_how_to_install_it(probe_only: Path, command: str, extra: str) -> None:
     done = run(probe_only, command)
     assert done.returncode == 69
-    assert re.fullmatch(
-        rf"shardpulse: error: {command} needs the package \w+: pip install 'shardpulse\[{extra}\]'\n", done.stderr
+    hint = (
+        rf"pip install --no-index --find-links WHEELS 'shardpulse\[{extra}\]', with WHEELS of deploy/build wheelhouse"
     )
+    assert re.fullmatch(rf"shardpulse: error: {command} needs the package \w+: {hint}\n", done.stderr)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_missing_plots_are_said_before_anything_is_measured(name: str) -> None:
     code = f"import sys; sys.modules['matplotlib'] = None; from {module} import main; sys.exit(main(['--save', 'x']))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == EXIT_UNAVAILABLE, done.stderr
-    assert done.stderr == f"{name}: {LACKS}plots need matplotlib: pip install 'shardpulse[experiments]'\n"
+    assert done.stderr == f"{name}: {LACKS}plots need matplotlib: pip install '{ROOT}[experiments]'\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
