@@ -144,7 +144,8 @@ class Module:
         self._check(reading)
         self._name_entities(reading, tick)
         codes = reading.codes
-        if codes.count(VALID) < len(codes):
+        imperfect = codes.count(VALID) < len(codes)
+        if imperfect:
             if _CHECKS.debugs:
                 for marks in marked(reading):
                     _CHECKS.debug("marked", set=self.name, tick=tick, **marks._asdict())
@@ -165,7 +166,7 @@ class Module:
                 reading.monotonic,
                 self._ids,
                 pack(reading.values),
-                bytes(codes) if marked else b"",
+                bytes(codes) if imperfect else b"",
             )
         )
 
