@@ -26,6 +26,7 @@ from acquisition.errors import (
     UsageError,
 )
 from acquisition.insistence import raising
+from acquisition.printable import on_terminals
 from acquisition.private_files import private
 from acquisition.process_name import name_process
 from acquisition.stderr import ERROR, say
@@ -81,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if argv is None and arguments:
             name_process(arguments[0], arguments[1:])
-        with private(), raising((signal.SIGINT,), lambda _: KeyboardInterrupt()):
+        with private(), on_terminals(), raising((signal.SIGINT,), lambda _: KeyboardInterrupt()):
             code = _dispatch(arguments)
         sys.stdout.flush()
         return code

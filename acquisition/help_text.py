@@ -5,12 +5,25 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from acquisition import log
 from acquisition.errors import COMMANDS, EXIT_CODES
+from acquisition.stderr import ERROR, say
 
 CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml, built-in values)"
+
+
+class _Parser(argparse.ArgumentParser):
+    """One whose errors are lines as all others are: an argument may hold any character."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End the program."""
+        if message:
+            say(message.rstrip("\n"), ERROR)
+        sys.exit(status)
 
 
 def parser(name: str, description: str, examples: str, notes: str = "", prog: str = "") -> argparse.ArgumentParser:
@@ -20,7 +33,7 @@ def parser(name: str, description: str, examples: str, notes: str = "", prog: st
     codes = "\n".join(f"  {code:>3}  {EXIT_CODES[code]}" for code in sorted({*own, 0, 2, 70}))
     also = "".join(f"\n{code:>4} also: {text}" for code, text in own.items() if text)
     shown = "\n".join(f"  {line}" for line in examples.strip().splitlines())
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=prog or f"shardpulse {name}",
         description=description,
         epilog=f"examples:\n{shown}\n\nexit codes:\n{codes}{also}{notes}",

@@ -11,6 +11,8 @@ import select
 import sys
 from contextlib import suppress
 
+from acquisition.printable import printable
+
 ERROR, WARNING, INFO = 3, 4, 6  #: how grave a line is (syslog(3))
 _PATIENCE_MS = 50  #: for a reader that is slow
 _MOST_BYTES = select.PIPE_BUF  #: that a pipe which has any room takes without keeping us waiting
@@ -19,7 +21,7 @@ _MOST_BYTES = select.PIPE_BUF  #: that a pipe which has any room takes without k
 def say(text: str, level: int = INFO, stamp: str = "") -> None:
     """Write a line, or lose it; ``stamp`` stands in front of it where journald does not add time and level by itself.
     It may name a host or a process, which may call itself anything: nothing in it moves the cursor."""
-    text = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text) + "\n"
+    text = printable(text, keep="\n") + "\n"
     if sys.stderr is None:  # it was closed before Python began
         return
     with suppress(OSError, ValueError):

@@ -16,13 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from acquisition.model.metric import HOST_SET
+from acquisition.printable import printable
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection
 from acquisition.snapshot.states import CURRENT
-from filters.text.quantities import ABSENT, printable, quantity, seconds, shortened
+from filters.text.quantities import ABSENT, quantity, seconds, shortened
 from filters.text.states import state_style, validity
 
 #: What a scheduler looks at first; ``render`` shows those that the host has.

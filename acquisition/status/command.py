@@ -15,6 +15,7 @@ from acquisition import help_text
 from acquisition.config import endpoints, metric_registry
 from acquisition.config import loader as config
 from acquisition.errors import DataError, UnavailableError
+from acquisition.printable import styled
 from acquisition.repetition import add_watch, repeat
 from acquisition.shards.nodes import Members
 from acquisition.status import health, text
@@ -80,7 +81,7 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
         json.dump(msgspec.to_builtins(document(found, names, chosen, verdict)), out)
         out.write("\n")
     else:
-        console = Console(file=out, highlight=False, soft_wrap=True)
+        console = Console(file=styled(out), highlight=False, soft_wrap=True)
         if options.watch is not None and console.is_terminal:
             console.clear()
         for line in text.lines(found, names, options.top, options.host):

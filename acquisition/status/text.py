@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from acquisition.printable import printable
 from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot import books, lag
 from acquisition.snapshot.books import Account, Totals
@@ -296,11 +297,6 @@ def _wrapped(title: str, text: str, style: str, indent: int) -> Iterator[Text]:
 
 def _row(title: str, text: str, style: str = "") -> Text:
     return Text.assemble((f"{title:<{_MARGIN}}", "dim"), (text, style))
-
-
-def printable(text: str) -> str:
-    """Text that cannot move the cursor: a host may call itself anything."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _plural(count: int, noun: str) -> str:

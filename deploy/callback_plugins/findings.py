@@ -66,4 +66,6 @@ def reason_of(result: Mapping[str, Any]) -> str:
     failed = next((item for item in result.get("results", ()) if item.get("failed")), result)
     said = str(failed.get("msg") or "failed, see above")
     last = str(failed.get("stderr") or failed.get("stdout") or "").strip().rpartition("\n")[2] if "rc" in failed else ""
-    return " ".join(f"{said}: {last}".removeprefix("Task failed: ").split()).strip(".: ")
+    text = f"{said}: {last}".removeprefix("Task failed: ")  # a host may say anything, and a terminal shows it
+    text = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return " ".join(text.split()).strip(".: ")

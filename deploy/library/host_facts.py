@@ -179,7 +179,10 @@ def _ports() -> dict[str, str]:
 
 def _owner(pid: str) -> str:
     found = re.search(r"/([^/\n]+\.service)(?:/|$)", _read(f"/proc/{pid}/cgroup"), re.MULTILINE)
-    return found[1].replace("\\x2d", "-") if found else _read(f"/proc/{pid}/comm").strip()
+    if found:
+        return found[1].replace("\\x2d", "-")
+    name = _read(f"/proc/{pid}/comm").strip()  # a process may call itself anything, and a terminal shows it
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
 
 
 def _units() -> dict[str, dict[str, Any]]:

@@ -48,7 +48,9 @@ def main(argv: list[str]) -> int:
     snapshot, condition, tables = _read(load_checked(options.config), options)
     chosen = Options(entities=not options.hosts_only, figures=tuple(options.figure), inputs=options.inputs)
     text = render(snapshot, condition, chosen, CLASSIC if options.classic else OPENMETRICS, tables=tables)
-    if options.output is None:
+    if options.output is None and sys.stdout.isatty():
+        sys.stdout.write(text.decode())
+    elif options.output is None:
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
     else:

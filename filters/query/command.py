@@ -11,6 +11,7 @@ from rich.console import Console
 
 from acquisition import help_text
 from acquisition.config.metric_registry import load_checked
+from acquisition.printable import styled
 from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.verdict import exit_code, warn
@@ -63,7 +64,7 @@ def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
     warn(snapshot, "shardpulse query", options.json)
     if snapshot.damaged:
         say(f"shardpulse query: warning: {snapshot.damaged} damaged records")
-    console = Console(file=out)
+    console = Console(file=styled(out))
     if options.watch is not None and console.is_terminal and not options.json:
         console.clear()
     top = options.top if options.top is not None else _TOP_IN_TERMINAL * (console.is_terminal and not options.json)

@@ -14,6 +14,7 @@ from acquisition.config import loader as config
 from acquisition.config.decisions import Decisions
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError, UsageError
+from acquisition.printable import printable
 from acquisition.repetition import add_watch, repeat
 from acquisition.snapshot import SnapshotReader
 from acquisition.stderr import say
@@ -27,7 +28,7 @@ from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.documents.encoding import encode
 from filters.documents.verdicts import LISTED, hot_document, moves_document
 from filters.judging.judge import TickJudge
-from filters.text.quantities import counted, printable, quantity, seconds
+from filters.text.quantities import counted, quantity, seconds
 
 # -- What all forms of ``shardpulse query`` have in common.
 

@@ -10,13 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, finite
 from acquisition.wire.planes import Plane
 from filters.documents.encoding import encode
 from filters.query.request import Section
-from filters.text.quantities import ABSENT, digits, exact, printable, quantity, seconds
+from filters.text.quantities import ABSENT, digits, exact, quantity, seconds
 from filters.text.states import state_style, validity
 
 _WIDE = 110

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from acquisition.printable import printable
+
 ABSENT = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T")
@@ -59,11 +61,6 @@ def seconds(value: float | None) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 host``, ``2 hosts``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def printable(text: str) -> str:
-    """Text that cannot move the cursor: a process may call itself anything."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def shortened(text: str, length: int) -> str:

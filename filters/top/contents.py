@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from acquisition.model.metric import HOST_SET
+from acquisition.printable import printable
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.recent import RecentTable
 from acquisition.snapshot.shard_reading import Owner
 from acquisition.status.health import Health
-from filters.text.quantities import printable
 from filters.top import entities, history
 from filters.top.history import History, history_of_block, history_of_hosts
 from filters.top.hosts import list_hosts

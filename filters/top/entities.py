@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
+from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import Placement
@@ -17,7 +18,7 @@ from acquisition.snapshot.states import STATES
 from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import Entity
-from filters.text.quantities import printable, seconds
+from filters.text.quantities import seconds
 from filters.top.listing import ENTITIES, METRICS, Listing, absent, failed, valid_age
 
 CPU = "cpu_ratio"

@@ -15,12 +15,13 @@ from rich.console import Console, RenderableType
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
+from acquisition.printable import printable
 from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.rows import Row
 from acquisition.wire.position import Position
-from filters.text.quantities import exact, printable, quantity, seconds
+from filters.text.quantities import exact, quantity, seconds
 from filters.text.sparkline import bars
 from tests.support.scene import Scene, entities, record
 

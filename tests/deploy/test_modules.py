@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ import pytest
 
 pytest.importorskip("ansible", reason="ansible-core is of the extra test")
 
+from callback_plugins import unreached
 from library import host_facts, host_files, python_environment, wheelhouse
+
+from tests.support.processes import started
+from tests.support.waiting import eventually
 
 ME = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
 
@@ -192,3 +197,14 @@ def test_a_secret_is_not_in_the_journal_either(monkeypatch: pytest.MonkeyPatch, 
     module.params = {"files": [wanted(tmp_path / "key", secret="hush\n"), wanted(tmp_path / "b", content="x")]}
     module._log_invocation()
     assert said == [f"files: {tmp_path}/key {tmp_path}/b"]
+
+
+def test_what_a_host_calls_itself_reaches_no_terminal() -> None:
+    rename = "import time; open('/proc/self/comm', 'wb').write(b'e\\x1b]0;\\xc2\\x9bx'); time.sleep(600)"
+    with started([sys.executable, "-c", rename]) as process:
+        eventually(
+            lambda: host_facts._owner(str(process.pid)) == "e\N{REPLACEMENT CHARACTER}]0;\N{REPLACEMENT CHARACTER}x"
+        )
+    assert (
+        unreached.reason_of({"msg": "a\x1b[2J\nb\u202e."}) == "a\N{REPLACEMENT CHARACTER}[2J b\N{REPLACEMENT CHARACTER}"
+    )
