@@ -20,6 +20,9 @@ RUNS: dict[str, tuple[str, str, list[str]]] = {
     "inputs_cost": (
         "--hosts 4 --entities 5 --metrics 3 --ticks 2 --together 4 --no-memory", "", ["together.4.to_off.shipped"],
     ),
+    "log_cost": (
+        "--vms 5 --iterations 4 --rounds 2 --loops probe", "", ["loops.probe.to_none.shipped.high"],
+    ),
     "scale": (
         "--rows writers --quick --seconds 1", "",
         ["rows.writers.ratio", "rows.writers.samples_lost", "rows.writers.freshness_ms.p99"],

@@ -1,0 +1,1 @@
+"""See ``experiments.log_cost.__main__``."""

@@ -1,0 +1,74 @@
+"""The product without any statement that logs at info or debug: taken out of the source of each module as it is loaded.
+
+It imports nothing of the product, which must not be loaded before ``install`` has been called.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+
+_PACKAGES = {"acquisition", "probes", "filters"}
+_FLAGS = {"informs", "debugs"}  #: of ``acquisition.log.Category``; tests/acquisition/test_log.py: all stand behind one
+_KEPT = "acquisition.log"
+
+
+class Remover(ast.NodeTransformer):
+    """Takes out what stands behind a flag; ``removed`` counts it."""
+
+    def __init__(self) -> None:
+        self.removed = 0
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        """Every ``if`` whose condition looks at a flag."""
+        if not any(isinstance(part, ast.Attribute) and part.attr in _FLAGS for part in ast.walk(node.test)):
+            return self.generic_visit(node)
+        if node.orelse:
+            raise ValueError(f"line {node.lineno}: what logs has an else")
+        self.removed += 1
+        return ast.copy_location(ast.Pass(), node)
+
+
+class _Loader(SourceFileLoader):
+    """Compiles anew, whatever was compiled before."""
+
+    def __init__(self, name: str, path: str, remover: Remover) -> None:
+        super().__init__(name, path)
+        self._remover = remover
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the module without what logs."""
+        path = self.get_filename(fullname)
+        tree = self._remover.visit(ast.parse(self.get_data(path)))
+        code: CodeType = compile(tree, path, "exec", dont_inherit=True)
+        return code
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, remover: Remover) -> None:
+        self._remover = remover
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The product's modules that are source, with the loader above."""
+        if fullname.partition(".")[0] not in _PACKAGES or fullname == _KEPT:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(fullname, spec.loader.path, self._remover)
+        return spec
+
+
+def install() -> Remover:
+    """From now on load the product so; it says how many statements were taken out. Raises RuntimeError when it is too
+    late."""
+    if loaded := [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]:
+        raise RuntimeError(f"loaded already: {', '.join(loaded)}")
+    remover = Remover()
+    sys.meta_path.insert(0, _Finder(remover))
+    return remover
