@@ -9,6 +9,7 @@ seconds (``series``).
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -29,10 +30,13 @@ from experiments.harness.pipeline import Pipeline
 from experiments.long_run import flatness, local_probe, series
 from experiments.long_run.cohorts import Cohorts, forgotten_names, left_over
 from experiments.processes import needs
-from experiments.processes.control import Child
+from experiments.processes.control import Child, python
 from experiments.processes.program import program
 
 _JUDGED = ("probe_rss", "filter_rss", "shards_rss", "shards_used_memory")
+_JUDGED_TOO = ("archive_rss", "serve_rss")  #: with --comers
+#: With --comers: hosts stay in filter and shards until they expire, ten minutes, and sizes follow their number.
+_COMERS_SETTLE, _COMERS_TOLERANCE = 600.0, 0.05
 _ROWS = 360
 _ENOUGH = 10  #: replacements of every process after which one must have been seen
 _SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; who is silent meanwhile is not forgotten
@@ -56,6 +60,8 @@ _EXAMPLES = """\
 examples:
   python -m experiments.long_run --seconds 3600 --json --save long-run
       50,500 samples/s for an hour; writes long-run.json, .csv and .png to experiments/results
+  python -m experiments.long_run --seconds 2400 --comers 20 --json --save comers
+      with 5 hosts and 15 VMs a second that come for 20 s and never again, an archiver and a service
   python -m experiments.long_run --seconds 120
       a smoke test: expiry is shortened, figures this short are no verdict on leaks"""
 
@@ -91,6 +97,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--expire", type=float, metavar="S", help="when hosts are forgotten (default: the product's 600; a tenth "
         "of a run shorter than half an hour)")  # fmt: skip
     add("--every", type=float, metavar="S", help=f"seconds between two rows (default: {_ROWS} rows, at least 1)")
+    add("--comers", type=float, default=0.0, metavar="N", help="hosts and VMs a second that come for a while, a "
+        "quarter of them hosts; archiver and service run as well (default 0: none of these)")  # fmt: skip
     given = parser.parse_args(argv)
     outcome.require_positive(
         given, "seconds", "hosts", "entities", "metrics", "vanishing", "cohorts", "processes", "replace"
@@ -124,8 +132,35 @@ def measure(given: argparse.Namespace) -> Measured:
             local_probe.load(given.processes, given.replace, directory) as load,
             local_probe.running([str(address) for address in parts.shards.addresses], directory) as probe,
             _cohorts(given, parts, directory) as cohorts,
+            _readers(given, parts, directory) as readers,
+            _comers(given, parts) as comers,
         ):
-            return _run(given, parts, load, probe, cohorts)
+            return _run(given, parts, load, probe, cohorts, readers, comers)
+
+
+@contextmanager
+def _readers(given: argparse.Namespace, parts: Pipeline, directory: Path) -> Iterator[dict[str, Child]]:
+    """Archiver and service by name; none of them without --comers."""
+    config = directory / "readers.toml"
+    config.write_text(f'[serve]\nbind = "127.0.0.1:0"\n[archive]\nurl = "{directory}/archive.db"\n')
+    addresses = ",".join(map(str, parts.shards.addresses))
+    options = ("--config", str(config), "--shards", addresses)
+    commands = {"archive": ("archive", "run", *options), "serve": ("serve", *options)} if given.comers else {}
+    with ExitStack() as stack, open(os.devnull, "wb") as nothing:
+        yield {
+            name: stack.enter_context(Child(name, python("acquisition", *words), stdout=nothing))
+            for name, words in commands.items()
+        }
+
+
+@contextmanager
+def _comers(given: argparse.Namespace, parts: Pipeline) -> Iterator[Child | None]:
+    if not given.comers:
+        yield None
+        return
+    addresses = ",".join(map(str, parts.shards.addresses))
+    with Child("hosts that come and go", python("experiments.long_run.comers", addresses, str(given.comers))) as child:
+        yield child
 
 
 @contextmanager
@@ -144,12 +179,22 @@ def _cohorts(given: argparse.Namespace, parts: Pipeline, directory: Path) -> Ite
         yield cohorts
 
 
-def _run(given: argparse.Namespace, parts: Pipeline, load: Child, probe: Child, cohorts: Cohorts) -> Measured:
+def _run(
+    given: argparse.Namespace,
+    parts: Pipeline,
+    load: Child,
+    probe: Child,
+    cohorts: Cohorts,
+    readers: dict[str, Child],
+    comers: Child | None,
+) -> Measured:
     watched = local_probe.Watched(parts.cluster, read_layout(parts.cluster))
     parts.tell("start")
     parts.measure_freshness()
     began = time.monotonic()
     rows: list[dict[str, float]] = []
+    others = {"probe": probe, **readers}
+    roles = parts.roles | {name: [child.pid] for name, child in others.items()}
     next_row, next_cohort = given.every, given.seconds / given.cohorts
     while (now := time.monotonic() - began) < given.seconds:
         if now >= next_cohort:
@@ -157,14 +202,25 @@ def _run(given: argparse.Namespace, parts: Pipeline, load: Child, probe: Child, 
             cohorts.begin()
             next_cohort += given.seconds / given.cohorts
         if now >= next_row:
-            rows.append(series.row(now, parts.roles | {"probe": [probe.pid]}, parts.cluster))
+            rows.append(series.row(now, roles, parts.cluster))
             watched.look()
             next_row += given.every * (1 + (now - next_row) // given.every)  # rows that were missed stay out
         parts.run(max(0.0, min(next_row, next_cohort, given.seconds) - (time.monotonic() - began)))
         cohorts.check()
-        probe.check()
+        for child in (*others.values(), *([comers] if comers else [])):
+            child.check()
     ran = time.monotonic() - began
-    return *_finish(given, parts, load, probe, cohorts, watched, rows, ran), rows
+    came = _came(comers)
+    failures, figures = _finish(given, parts, load, probe, cohorts, watched, rows, ran)
+    return failures, figures | came, rows
+
+
+def _came(comers: Child | None) -> dict[str, int]:
+    """How many hosts and VMs have come and gone, which come no more."""
+    if comers is None:
+        return {}
+    comers.send({"do": "stop"})
+    return {f"{name}_came": count for name, count in comers.receive(30.0).items()}
 
 
 def _finish(
@@ -218,16 +274,24 @@ def _finish(
         **freshness,
     }
     times = series.column(rows, "seconds") if rows else []
-    memory = flatness.verdicts(times, {name: series.column(rows, name) for name in _JUDGED if rows}, given.seconds)
+    columns = {name: series.column(rows, name) for name in _judged(given) if rows}
+    most, tolerance = (
+        (_COMERS_SETTLE, _COMERS_TOLERANCE) if given.comers else (flatness.SETTLING_SECONDS, flatness.TOLERANCE)
+    )
+    memory = flatness.verdicts(times, columns, given.seconds, most, tolerance)
     failures = _failures(given, figures, memory, left, [report["drained"] for report in reports])
     return failures, {
         **figures,
         "expire_seconds": given.expire,
-        "settling_seconds": flatness.settling(given.seconds),
+        "settling_seconds": flatness.settling(given.seconds, most),
         "memory": memory,
         "examples": [*left[:10], *verdict.examples[:5]],
         "machine": machine.describe(),
     }
+
+
+def _judged(given: argparse.Namespace) -> tuple[str, ...]:
+    return (*_JUDGED, *_JUDGED_TOO) if given.comers else _JUDGED
 
 
 def _failures(
@@ -244,7 +308,7 @@ def _failures(
         for name, row in memory.items()
         if not row["flat"]
     ]
-    found += [f"{name} has too few rows to be judged" for name in _JUDGED if name not in memory]
+    found += [f"{name} has too few rows to be judged" for name in _judged(given) if name not in memory]
     if left:
         found.append(f"{len(left)} keys of vanished hosts are left over: {', '.join(left[:3])}")
     if not all(drained):

@@ -34,18 +34,24 @@ class Flatness(NamedTuple):
     @property
     def flat(self) -> bool:
         """Whether neither reading grows by more than the tolerance."""
-        return self.growth <= TOLERANCE and self.fitted_growth <= TOLERANCE
+        return self.is_within(TOLERANCE)
+
+    def is_within(self, tolerance: float) -> bool:
+        """Whether neither reading grows by more than this."""
+        return self.growth <= tolerance and self.fitted_growth <= tolerance
 
 
-def settling(seconds: float) -> float:
-    """How much of the beginning of a run of ``seconds`` is not judged: five minutes, or a third of a short run."""
-    return min(SETTLING_SECONDS, seconds * _SETTLING_PART)
+def settling(seconds: float, most: float = SETTLING_SECONDS) -> float:
+    """How much of the beginning of a run of ``seconds`` is not judged: ``most``, or a third of a short run."""
+    return min(most, seconds * _SETTLING_PART)
 
 
-def judge(times: Sequence[float], values: Sequence[float], seconds: float) -> Flatness | None:
+def judge(
+    times: Sequence[float], values: Sequence[float], seconds: float, most: float = SETTLING_SECONDS
+) -> Flatness | None:
     """The flatness of one series of a run of ``seconds``; None with too few points to say anything."""
     at, found = np.asarray(times, float), np.asarray(values, float)
-    begin = settling(seconds)
+    begin = settling(seconds, most)
     judged = at >= begin
     early = judged & (at < begin + _LAST_PART * seconds)
     late = at >= (1.0 - _LAST_PART) * seconds
@@ -58,10 +64,14 @@ def judge(times: Sequence[float], values: Sequence[float], seconds: float) -> Fl
 
 
 def verdicts(
-    times: Sequence[float], series: Mapping[str, Sequence[float]], seconds: float
+    times: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    seconds: float,
+    most: float = SETTLING_SECONDS,
+    tolerance: float = TOLERANCE,
 ) -> dict[str, dict[str, float | bool]]:
     """The flatness of every series as JSON; a series that is too short is left out."""
-    found = {name: judge(times, values, seconds) for name, values in series.items()}
+    found = {name: judge(times, values, seconds, most) for name, values in series.items()}
     return {
         name: {
             "early_bytes": round(flatness.early),
@@ -69,7 +79,7 @@ def verdicts(
             "growth": round(flatness.growth, 5),
             "slope_per_hour": round(flatness.slope_per_hour, 5),
             "fitted_growth": round(flatness.fitted_growth, 5),
-            "flat": flatness.flat,
+            "flat": flatness.is_within(tolerance),
         }
         for name, flatness in found.items()
         if flatness is not None

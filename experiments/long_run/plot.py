@@ -20,17 +20,20 @@ _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("probe", (("probe_rss", "RSS"), ("probe_pss", "PSS"), ("probe_anonymous", "anonymous"))),
     ("filter", (("filter_rss", "RSS"), ("filter_pss", "PSS"), ("filter_anonymous", "anonymous"))),
     ("shards", (("shards_rss", "RSS"), ("shards_used_memory", "used_memory"))),
+    ("archiver", (("archive_rss", "RSS"), ("archive_anonymous", "anonymous"))),
+    ("service", (("serve_rss", "RSS"), ("serve_anonymous", "anonymous"))),
 )
 
 Rows = Sequence[Mapping[str, float]]
 
 
 def draw(rows: Rows, document: Mapping[str, Any], path: Path) -> None:
-    """Write a PNG of five panels; ``document`` is the run's."""
-    figure = Figure(figsize=(10, 13), layout="constrained")
-    axes = figure.subplots(len(_PANELS) + 2, 1, sharex=True)
+    """Write a PNG of a panel for each part, keys and entries; ``document`` is the run's."""
+    panels = [(title, lines) for title, lines in _PANELS if lines[0][0] in rows[0]]
+    figure = Figure(figsize=(10, 2.6 * (len(panels) + 2)), layout="constrained")
+    axes = figure.subplots(len(panels) + 2, 1, sharex=True)
     minutes = [at / 60.0 for at in column(rows, "seconds")]
-    for axis, (title, lines) in zip(axes, _PANELS, strict=False):
+    for axis, (title, lines) in zip(axes, panels, strict=False):
         for name, label in lines:
             axis.plot(minutes, [value / _MB for value in column(rows, name)], label=label, linewidth=1.2)
         _mark(axis, document)

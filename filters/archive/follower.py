@@ -30,7 +30,7 @@ from filters.archive.leases import Leases
 from filters.archive.partition import Counts, Partition, Rules
 from filters.archive.raw_streams import RawStreams
 from filters.archive.store import Store
-from filters.archive.values import Batch, Cursor, MinuteMatrix
+from filters.archive.values import Batch, Cursor, MinuteMatrix, Position
 from filters.archive.whereabouts import Whereabouts
 from filters.archive.witness import Witness
 
@@ -143,8 +143,8 @@ class Follower:
         """Close and commit the minutes that are open, once; what comes of them later is merged. Raises ArchiveError."""
         deadline = time.monotonic() + _FINISH_SECONDS
         more = True
-        while more or self._pending is not None:
-            if self._pending is None and self._desk.idle:  # it may be asked for cursors
+        while more or self._pending is not None or self._seeking:
+            if self._pending is None and self._desk.idle and not self._seeking:  # it may be asked for cursors
                 more = self._streams.read()
                 more |= self._close_what_is_due(finish=not more)
             elif self._desk.idle:
@@ -163,12 +163,25 @@ class Follower:
     # ---------------------------------------------------------------- the database
 
     def _ask(self) -> None:
-        """What the database is asked next: to write what is pending, or where partitions are that are new here."""
+        """What the database is asked next: to write what is pending, where partitions are that are new here, or what it
+        knows of resource sets that are."""
         if self._pending is not None:
             self._desk.ask(partial(_write, self._pending), self._written)
         elif fresh := self._leases.held - self._followed.keys():
             published = claims.published(self._cluster, self._layout, fresh)
             self._desk.ask(lambda store: store.cursors(fresh), partial(self._loaded, published))
+        elif seeking := self._seeking:
+            wanted = frozenset().union(*(partition.sought for partition in seeking))
+            self._desk.ask(lambda store: store.positions(wanted), partial(self._recalled, seeking))
+
+    @property
+    def _seeking(self) -> list[Partition]:
+        """Partitions that wait for what the database knows."""
+        return [partition for partition in self._followed.values() if partition.sought]
+
+    def _recalled(self, seeking: list[Partition], found: list[Position]) -> None:
+        for partition in seeking:
+            partition.recall([position for position in found if position[:2] in partition.sought])
 
     def _hear(self, patience: float) -> None:
         """Look whether the database has answered. Raises ArchiveError where waiting would not help."""

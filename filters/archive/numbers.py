@@ -41,7 +41,7 @@ class Numbers:
 
     def __init__(self, newest: int, made: int, gap: int = 0, holes: Iterable[Span] = (), began: int = 0) -> None:
         self.newest = newest  #: the highest number that was taken; below it everything but the holes was
-        self.made = made  #: samples made with it
+        self.made = made  #: samples made with it; -1: not known any more
         self.gap = gap  #: samples that can come no more
         self.holes: list[Span] = list(holes)
         self.began = began  #: samples made before the first frame that was seen
@@ -50,6 +50,11 @@ class Numbers:
     def before(cls, sequence: int, made: int) -> Numbers:
         """Nothing is known yet, and this frame, with so many samples made before it, will be the first."""
         return cls(sequence - 1, made, began=made)
+
+    @classmethod
+    def resumed(cls, newest: int) -> Numbers:
+        """Frames up to this one were taken long ago, and the database has kept no more of them."""
+        return cls(newest, -1, began=-1)
 
     @property
     def waiting(self) -> int:
@@ -62,6 +67,8 @@ class Numbers:
 
     def take(self, sequence: int, before: int, samples: int, now: int) -> bool:
         """Whether a frame is new; it is known from now on. ``before`` is its ``made``."""
+        if self.made < 0 and sequence > self.newest:
+            self.made = self.began = before
         if sequence == self.newest + 1:
             self.lose(max(0, before - self.made))  # a tombstone stands for samples that are lost
             self.newest, self.made = sequence, before + samples

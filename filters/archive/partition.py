@@ -7,7 +7,8 @@ are over make durable, with the cursor and the state from which ``resume`` goes 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from acquisition.config.archive import Archive
@@ -17,35 +18,51 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers, table
 from acquisition.wire.archived import Archived
 from acquisition.wire.frame import MOST_COUNTED, Frame
+from acquisition.wire.limits import Limits
 from acquisition.wire.signature import Verifier
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive import state as states
 from filters.archive.entry_ids import START, after, before
 from filters.archive.gathering import Parts
+from filters.archive.intake import Intake
 from filters.archive.minute import Minute
 from filters.archive.notes import Notes
 from filters.archive.numbers import Numbers
 from filters.archive.positions import Positions
 from filters.archive.resource_set import ResourceSet
 from filters.archive.state import State
-from filters.archive.values import DAY, MINUTE, Advance, Batch, Cursor, Event, MinuteMatrix, Series, Statistic
+from filters.archive.values import (
+    DAY,
+    MINUTE,
+    Advance,
+    Batch,
+    Cursor,
+    Event,
+    MinuteMatrix,
+    Position,
+    Series,
+    Statistic,
+)
 from filters.archive.whereabouts import Whereabouts
 
 CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
 _FORGET_MS = 3_600_000  #: longer than any stream reaches back
+_SILENT_MS = 60_000  #: since a set was heard of, and it may leave the memory
+_MOST_SILENT = 8  #: sets of a partition that stay all the same, so that a restart of some hosts asks no database
 _AGAIN_MS = 60_000  #: before the cursor, that is read once more
 _CONFIGURED = Archive()
 
 
 class Rules(NamedTuple):
     """Seconds: how long after its end a minute closes, and how old a tick may be; ``percentiles`` are patterns
-    SET.METRIC of what gets some."""
+    SET.METRIC of what gets some, ``limits`` are those of hosts."""
 
     grace: float = _CONFIGURED.grace_seconds
     retention: float = _CONFIGURED.minutes_days * DAY
     percentiles: tuple[str, ...] = ()
+    limits: Limits = Limits()
 
 
 class Counts(NamedTuple):
@@ -73,13 +90,12 @@ class Partition:
         self.read = START
         self.commit_id = 0
         self.entry = START  #: the oldest that is still needed, as of the last commit
-        self._partitions = partitions
         self._rules = rules
-        self._verifier = verifier
         self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
         self._sets: dict[tuple[int, int], ResourceSet] = {}
         self._closed = 0  #: minutes that begin before it are closed
         self._notes = Notes(number)
+        self._intake = Intake(number, partitions, rules.limits, verifier, self._notes)
         self._news = False
         self._late_since = 0  #: milliseconds of the first entry that came late, or event, and is not written
         self._positions = Positions()
@@ -87,6 +103,7 @@ class Partition:
         self._returned = b""  #: as ``State`` has it
         self.returning = False  #: that the database has gone back is not durable yet
         self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
+        self.sought: set[tuple[int, int]] = set()  #: (host, resource set) that the database is to be asked for
 
     # ---------------------------------------------------------------- going on
 
@@ -98,7 +115,8 @@ class Partition:
         self._past = [archived, gap]
         for document in sets:
             self._set(*document[:2]).restore(document)
-        self._positions = Positions(cursor.positions)
+            self._intake.sizes.note(document[0], document[1], 0)
+        self._positions = Positions(one for one in cursor.positions if one[:2] in self._sets)
         self.rewind()  # the shard may be another one by now
 
     def rewind(self) -> None:
@@ -146,25 +164,35 @@ class Partition:
 
     # ---------------------------------------------------------------- entries
 
-    def take(self, entries: Iterable[Any]) -> int:
+    def take(self, entries: Sequence[Any]) -> int:
         """Entries in stream order; answers how many samples were new. What is no frame, or not signed by its host, is
-        the filter's to put aside; whatever else cannot be taken is one entry, and an event."""
+        the filter's to put aside; whatever else cannot be taken is one entry, and an event. Stops at a set that the
+        database may know: ``sought`` has it then."""
         samples = 0
-        for entry, fields in entries:
+        for place, (entry, fields) in enumerate(entries):
+            frame = self._intake.frame_in(entry, fields)
+            if frame is not None and self._may_be_spilled(frame):
+                frames = [self._intake.frame_in(*each) for each in entries[place:]]
+                self.sought = {(one.host, one.resource_set) for one in frames if one and self._may_be_spilled(one)}
+                break
             self.read = entry
-            if isinstance(fields, list) and len(fields) > 1 and fields[0] == keys.ENTRY_FIELD:
-                try:
-                    if self._verifier is not None:
-                        self._verifier.check(fields[1], fields)
-                    frame = wire.decode(fields[1])
-                    if keys.partition_of(frame.host, self._partitions) == self.number:
-                        samples += self._take(entry, frame)
-                except FrameError:
-                    continue
-                except Exception as error:  # of whatever kind: all others are to go on
-                    self._notes.put_aside("put_aside", entry, f"{type(error).__name__}: {error}")
+            if frame is not None:
+                samples += self._intake.tried(entry, partial(self._take, entry, frame)) or 0
         self._reached = max(self._reached, self.read, key=parse)
         return samples
+
+    def recall(self, found: Iterable[Position]) -> None:
+        """What the database knows of the sets that are ``sought``."""
+        for key in self.sought:
+            self._set(*key)
+        for position in found:
+            one = self._set(position.host, position.resource_set)
+            one.numbers[position.epoch], one.heard[position.epoch] = Numbers.resumed(position.sequence), 0
+            self._positions.recall(position)
+        self.sought = set()
+
+    def _may_be_spilled(self, frame: Frame) -> bool:
+        return self.commit_id != 0 and (frame.host, frame.resource_set) not in self._sets
 
     def see_cut(self, data: bytes) -> None:
         """The mark of a trim that did not wait: tell it if what was cut had not been read."""
@@ -213,7 +241,9 @@ class Partition:
         gap = known.gap
         fresh = known.take(frame.sequence, frame.made, frame.samples, now)
         if frame.kind == wire.KIND_TABLE:
-            one.learn(table.decode(frame.payload))
+            named = table.decode(frame.payload)
+            self._intake.sizes.check_table(frame.host, len(named.metrics), len(named.entities))
+            one.learn(named)
         sheds = bool(frame.hints & wire.HINT_SHEDS)
         if fresh and known.gap != gap:
             self._notes.lose("shed" if sheds else "loss", frame, now, known.gap - gap)
@@ -294,13 +324,13 @@ class Partition:
         self._late_since = 0
         for one in self._sets.values():
             parts.close_set(one, self._closed, self._rules.percentiles)
+        changed = self._positions.changed(self._sets.values())
         self._forget(now, parts)
         firsts = [minute.first for one in self._sets.values() for minute in one.minutes.values()]
         self.entry = min(firsts, key=parse, default=after(self.read))
         previous, self.commit_id = self.commit_id, int.from_bytes(os.urandom(8)) >> 1 or 1
         self._news = bool(firsts) or self.open_episodes > 0
-        changed, forgotten = self._positions.changed(self._sets.values()), self._positions.forgotten()
-        entry = self.entry.decode()
+        entry, forgotten = self.entry.decode(), self._positions.forgotten()
         return parts.batch(Advance(self.number, previous, self.commit_id, entry, self._state(), changed, forgotten))
 
     def _state(self) -> bytes:
@@ -309,12 +339,22 @@ class Partition:
         return states.encode(State(self._closed, (archived, gap), sets, self._returned))
 
     def _forget(self, now: int, parts: Parts) -> None:
-        """Let epochs go that nothing was heard of for so long that no stream holds anything of them."""
-        for key, one in list(self._sets.items()):
+        """Let epochs go that nothing was heard of for so long that no stream holds anything of them; and of the sets
+        that are silent all but some: the database has what is needed when they come back."""
+        for one in list(self._sets.values()):
             for epoch in one.forget(now - _FORGET_MS):
                 self._positions.forget(one, epoch)
             if not (one.numbers or one.unwritten):
-                parts.episodes += one.episodes.end()
-                parts.entities += one.changed(one.inventory.end())
-                self._past = [self._past[0] + one.archived, self._past[1] + one.gap]
-                del self._sets[key]
+                self._let_go(one, parts)
+        silent = [one for one in self._sets.values() if one.is_durable and one.newest < now - _SILENT_MS]
+        for one in sorted(silent, key=lambda one: one.newest)[: max(0, len(silent) - _MOST_SILENT)]:
+            self._positions.spill(one)
+            one.forget(now)
+            self._let_go(one, parts)
+
+    def _let_go(self, one: ResourceSet, parts: Parts) -> None:
+        parts.episodes += one.episodes.end()
+        parts.entities += one.changed(one.inventory.end())
+        self._past = [self._past[0] + one.archived, self._past[1] + one.gap]
+        del self._sets[one.host, one.resource_set]
+        self._intake.sizes.remove(one.host, one.resource_set)

@@ -21,6 +21,15 @@ class Positions:
         if key in self._written:
             self._forgotten.append(Position(*key, self._written.pop(key)))
 
+    def spill(self, one: ResourceSet) -> None:
+        """A set leaves the memory; its rows stay."""
+        for epoch in one.numbers:
+            self._written.pop((one.host, one.resource_set, epoch), None)
+
+    def recall(self, position: Position) -> None:
+        """The row of a set that comes back."""
+        self._written[position[:3]] = position.sequence
+
     def changed(self, sets: Iterable[ResourceSet]) -> tuple[Position, ...]:
         """What is written now: what is in memory alone does not count."""
         found = []

@@ -57,8 +57,8 @@ class RawStreams:
         self._doubtful.update(self._followed)
 
     def read(self) -> bool:
-        """Read what has come in each partition; whether there is more."""
-        numbers = sorted(self._followed)
+        """Read what has come in each partition, but for those that wait for the database; whether there is more."""
+        numbers = sorted(number for number, partition in self._followed.items() if not partition.sought)
         if not numbers:
             return False
         count = max(1, min(_MOST_ENTRIES, round(self._read_bytes / len(numbers) / self._bytes)))
@@ -111,7 +111,7 @@ class RawStreams:
             if number in self._doubtful or self._places.setdefault(number, place) != place:
                 self._followed[number].rewind()
                 self._places[number] = place
-        self._doubtful.clear()
+        self._doubtful.difference_update(numbers)
 
     def _refused(self, number: int, reply: Any) -> bool:
         if not isinstance(reply, ReplyError | ShardpulseError):
@@ -128,7 +128,8 @@ class RawStreams:
         again = bool(entries) and not is_before(partition.reached, entries[0][0])
         self.samples += partition.take(entries)
         (self._idle.discard if entries else self._idle.add)(number)
-        until = min(clock, parse(entries[-1][0])[0]) if len(entries) == count else clock
+        whole = len(entries) < count and not partition.sought
+        until = clock if whole else min(clock, parse(partition.read)[0])
         self.clocks[number] = Clock(until, clock, time.monotonic())
         if not entries:
             return 0

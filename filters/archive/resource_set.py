@@ -41,12 +41,22 @@ class ResourceSet:
         return sum(minute.rollup.samples for held in (self.minutes, self.late) for minute in held.values())
 
     @property
+    def newest(self) -> int:
+        """When its newest entry came, milliseconds."""
+        return max(self.heard.values(), default=0)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether nothing of it is in memory alone."""
+        return not (self.minutes or self.late or self.unwritten)
+
+    @property
     def books(self) -> Archived:
         """What became of all samples that were made since the first frame was seen."""
         epoch = max(self.heard, key=self.heard.__getitem__, default=0)
         known = self.numbers.values()
         return Archived(
-            self.host, self.resource_set, epoch, self.numbers[epoch].made if epoch in self.numbers else 0,
+            self.host, self.resource_set, epoch, max(0, self.numbers[epoch].made) if epoch in self.numbers else 0,
             self.made + sum([one.made - one.began for one in known]), self.archived - self.unwritten,
             self.gap + sum([one.gap for one in known]),
             self.open_samples + self.unwritten + sum([one.waiting for one in known]),

@@ -137,7 +137,7 @@ class _Service:
         self._settings = with_url(settings.archive, options.archive)
         self._cluster = connect(with_addresses(settings.shards, options.shards))
         self._log = TroubleLog(say)
-        self._verifier = verifier_of(settings.filter.signing)
+        self._verifier, self._sizes = verifier_of(settings.filter.signing), settings.filter.limits.sizes
         self._url = url_of(self._settings)
 
     def run(self) -> None:
@@ -157,7 +157,7 @@ class _Service:
         settings = self._settings
         me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
         leases = Leases(self._cluster, layout.tags, me)
-        rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,))
+        rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,), self._sizes)
         limits = Limits(rules, settings.claim_seconds, verifier=self._verifier)
         self._follower = follower = Follower(self._cluster, layout, store, leases, self._log, limits)
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Self
@@ -39,6 +39,12 @@ _UPDATE = text(
     "UPDATE partitions SET commit_id = :commit_id, entry = :entry, state = :state, committed = :now"
     " WHERE cluster = :cluster AND partition = :partition AND commit_id = :previous"
 )
+_FORGET = text(
+    "DELETE FROM positions WHERE cluster = :cluster AND host IN"
+    " (SELECT host FROM hosts WHERE cluster = :cluster AND last_seen < :before)"
+)
+_FORGET_EVERY, _FORGET_AFTER = 900.0, 7200.0  #: seconds
+_TOGETHER = 500  #: hosts of one question
 _FIRST = text("INSERT INTO clusters (cluster, name) VALUES (:cluster, :name) ON CONFLICT DO NOTHING")
 _MAKE_PART = text("SELECT archive_make_part(:parent, :column, :width, :moment)")
 
@@ -64,6 +70,7 @@ class Store:
         self._name = cluster
         self._cluster = signed(identity("cluster", escape(cluster)))
         self._parts: set[tuple[str, int]] = set()  #: of tables, which are there
+        self._forget_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +101,17 @@ class Store:
                            tuple(positions[number])) if number in known else Cursor(number)
             for number in wanted
         }  # fmt: skip
+
+    def positions(self, sets: Collection[tuple[int, int]]) -> list[Position]:
+        """What is known of these (host, resource set)."""
+        held, hosts = schema.positions, sorted({host for host, _ in sets})
+        found: list[Position] = []
+        with self._transaction() as connection:
+            for first in range(0, len(hosts), _TOGETHER):
+                some = hosts[first : first + _TOGETHER]
+                rows = connection.execute(select(held).where(held.c.cluster == self._unsigned, held.c.host.in_(some)))
+                found += [Position(row.host, row.resource_set, row.epoch, row.sequence) for row in rows]
+        return [position for position in found if position[:2] in sets]
 
     def commit(self, batch: Batch) -> bool:
         """Write everything in one transaction; True means durable.
@@ -158,12 +176,19 @@ class Store:
     def retain(self, now: float, settings: Archive = Archive()) -> int:  # noqa: B008 - frozen
         """Remove what is older than its retention; how many partitions (PostgreSQL) or rows (SQLite). It returns
         soon: a slice is removed, and it is to be called again while it is not 0."""
-        removed = 0
+        removed = self._forget_positions(now) if now >= self._forget_at else 0
         for name, before in retention.limits(settings, now).items():
             with self._transaction() as connection:  # of each table its own: nobody waits for two
                 removed += retention.apply(connection, name, before)
         self._parts.clear()
         return removed
+
+    def _forget_positions(self, now: float) -> int:
+        """Of hosts that no stream holds anything of."""
+        self._forget_at = now + _FORGET_EVERY
+        with self._transaction() as connection:
+            done: int = connection.execute(_FORGET, {"cluster": self._cluster, "before": now - _FORGET_AFTER}).rowcount
+        return done
 
     @property
     def _unsigned(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _KEPT = 3600.0  #: seconds after which one that has vanished is forgotten: longer than any migration
+_MOST = 10_000  #: that have vanished; with more the one that vanished first is forgotten earlier
 
 
 class Whereabouts:
@@ -33,6 +34,6 @@ class Whereabouts:
     def _forget(self, now: float) -> None:
         while self._gone:
             stable = next(iter(self._gone))
-            if self._gone[stable] > now - _KEPT:
+            if self._gone[stable] > now - _KEPT and len(self._gone) <= _MOST:
                 break
             del self._gone[stable], self._hosts[stable]
