@@ -28,8 +28,8 @@ from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters.archive.engine import make_engine, told
-from filters.archive.errors import ArchiveError
-from filters.archive.follower import Follower, Limits
+from filters.archive.errors import ArchiveError, ArchiveFull
+from filters.archive.follower import DATABASE, Follower, Limits
 from filters.archive.leases import Leases
 from filters.archive.migrating import migrate
 from filters.archive.partition import Rules
@@ -86,6 +86,7 @@ class Upkeep:
 
 say = log.category("archive")
 _LOOK_SECONDS = 1.0  #: between two looks whether other shards run on this machine
+_RETRY = 1.0
 _SLICE = 0.1  #: seconds after which a signal is heard at the latest
 
 
@@ -142,8 +143,9 @@ class _Service:
 
     def run(self) -> None:
         """Until told to stop."""
-        prepare(self._settings)
         self._notifier.ready()
+        if not self._prepare():
+            return
         with store_of(self._settings) as store:
             upkeep = Upkeep(store_of(self._settings), self._settings, self._log, self._clock)
             upkeep.start()
@@ -152,6 +154,18 @@ class _Service:
                     self._follow(layout, store)
             finally:
                 upkeep.stop()
+
+    def _prepare(self) -> bool:
+        """``prepare``, waiting while the disk is full; False when told to stop meanwhile."""
+        while not self._over():
+            try:
+                prepare(self._settings)
+                self._log.over(DATABASE, "the disk has room again")
+                return True
+            except ArchiveFull as error:
+                self._log.lasts(DATABASE, f"{error}; waiting, the streams keep what is not read", patience=0.0)
+            self._sleep(_RETRY)
+        return False
 
     def _follow(self, layout: Layout, store: Store) -> None:
         settings = self._settings

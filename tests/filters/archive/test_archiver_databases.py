@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ import pytest
 
 from acquisition.config.archive import Archive
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.shards.launch import Shards
 from acquisition.snapshot import registered
 from acquisition.snapshot.registered import Registered
 from acquisition.trouble_log import TroubleLog
@@ -31,8 +33,9 @@ from tests.support.archive_rows import rows
 from tests.support.archive_scene import Streams, archiver, turn_until
 from tests.support.cutting_relay import cutting
 from tests.support.postgresql import PostgreSQL
+from tests.support.processes import started
 from tests.support.small_disk import full, small_disk
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 PER_SECOND = 12  #: samples of all hosts
 GRACE = 0.2
@@ -117,6 +120,24 @@ def _through_a_full_disk(cluster: Cluster, url: str, disk: Path) -> None:
 def test_a_full_disk_of_sqlite(cluster: Cluster, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 8) as disk:
         _through_a_full_disk(cluster, bring_up(f"sqlite:///{disk}/archive.db"), disk)
+
+
+def test_a_disk_that_is_full_at_the_start(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with small_disk(tmp_path / "disk", 8) as disk, log.open("wb") as stderr:
+        command = ["-m", "acquisition", "archive", "run", "--archive", f"{disk}/archive.db", "--shards"]
+        with ExitStack() as stack:
+            with full(disk):
+                process = stack.enter_context(
+                    started([sys.executable, *command, str(shards.addresses[0])], stderr=stderr)
+                )
+                eventually(lambda: "waiting" in log.read_text())
+                assert process.poll() is None
+            eventually(lambda: "following" in log.read_text(), says=log.read_text)
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+    lines = log.read_text().splitlines()
+    assert ["full" in lines[0], "waiting" in lines[0], "room again" in lines[1], "following" in lines[2]] == [True] * 4
 
 
 @pytest.mark.slow
