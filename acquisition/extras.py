@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Commands that are named otherwise than their extra.
 _OTHERS = {
     "replay": "probe", "capture": "probe", "config": "probe", "keys": "probe",
-    "status": "query", "top": "query", "metrics": "query",
+    "status": "query", "top": "query", "metrics": "query", "hosts": "query",
 }  # fmt: skip
 #: A file in environments that the module python_environment of deploy/ has made.
 DEPLOYED = "complete"

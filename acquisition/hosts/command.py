@@ -16,8 +16,8 @@ from acquisition.errors import EXIT_OK, TemporaryError, UsageError
 from acquisition.hosts import forgetting
 from acquisition.hosts.forgetting import Listed
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.printable import printable
 from acquisition.snapshot import roster
-from acquisition.status.text import printable
 
 _DESCRIPTION = """\
 List the hosts that are there, and those that were seen within 7 days and have expired: a host that has sent

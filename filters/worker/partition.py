@@ -30,7 +30,7 @@ from filters.worker.name_table import NameTable, learn
 from filters.worker.rejections import Rejections, unforeseen
 from filters.worker.sequence import APPLY, contested
 from filters.worker.settings import FilterSettings
-from filters.worker.state import State, shape_of
+from filters.worker.state import State
 from filters.worker.step.native import Step
 
 START = b"0-0"
@@ -192,7 +192,7 @@ class Partition:
             raise
         track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
         if frame.kind == wire.KIND_SAMPLES:
-            state.shape = shape_of(frame.entities, frame.metrics)
+            state.accept(frame)
             if track.contested:
                 frame = contested(frame)
                 data = wire.encode(frame)

@@ -99,6 +99,10 @@ class State:
         self.monotonic = frame.monotonic
         return dt
 
+    def accept(self, frame: Frame) -> None:
+        """A frame of samples is within the limits of its host: one of the same shape needs no second look."""
+        self.shape = shape_of(frame.entities, frame.metrics)
+
     def take(self, planes: Floats) -> None:
         """Go on with planes that were computed elsewhere, float32 (P, n * m), C-contiguous."""
         self.planes = planes

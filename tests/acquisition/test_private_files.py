@@ -24,7 +24,7 @@ COMMANDS = (
     "keys master DIR/keys/master", "keys host DIR/keys/master web-1 --out DIR/keys/hosts",
     "shards render users --passwords DIR/render/passwords", "capture --seconds 1 DIR/captures/one",
     "replay proc DIR/captures/one", "archive migrate --archive DIR/other.db", "metrics --output DIR/samples.prom",
-    "query --json", "top --once", "status", "archive status", "config", "shards down",
+    "query --json", "top --once", "status", "hosts", "archive status", "config", "shards down",
 )  # fmt: skip
 #: What others have to read: docs/security.md.
 SHARED = {"DIR/ca/services/ca.pem", "DIR/ca/one/web-1.pem", "DIR/samples.prom"}

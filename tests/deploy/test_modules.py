@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("ansible", reason="ansible-core is of the extra test")
 
-from callback_plugins import unreached
+from callback_plugins import findings
 from library import host_facts, host_files, python_environment, wheelhouse
 
 from tests.support.processes import started
@@ -206,5 +206,5 @@ def test_what_a_host_calls_itself_reaches_no_terminal() -> None:
             lambda: host_facts._owner(str(process.pid)) == "e\N{REPLACEMENT CHARACTER}]0;\N{REPLACEMENT CHARACTER}x"
         )
     assert (
-        unreached.reason_of({"msg": "a\x1b[2J\nb\u202e."}) == "a\N{REPLACEMENT CHARACTER}[2J b\N{REPLACEMENT CHARACTER}"
+        findings.reason_of({"msg": "a\x1b[2J\nb\u202e."}) == "a\N{REPLACEMENT CHARACTER}[2J b\N{REPLACEMENT CHARACTER}"
     )

@@ -109,7 +109,7 @@ def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkey
 
 
 def test_one_host_is_remembered_with_so_many_sets() -> None:
-    dormant = DormantPositions("0.1", 2)
+    dormant = DormantPositions("0.1", most=2)
     states = [State("0.1", 7, number, 3) for number in range(3)]
     for state in states:
         state.track.epoch = 5
