@@ -56,12 +56,12 @@ class Schedule:
         if late > 0.0:
             self.late_seconds += late
             self.latest_seconds = max(self.latest_seconds, late)
-        moment = monotonic if late > 0.0 else self.deadline
+        self.tick = tick_of(wall, self.interval)
+        moment = monotonic + (self.tick * self.interval + self.phase - wall)  # when it should have begun
         # by the monotonic clock: a step of the wall clock skips numbers, but misses nothing
         if self.ticks and moment - self._last >= 1.5 * self.interval:
             self.missed += math.floor((moment - self._last) / self.interval + 0.5) - 1
         self._last = moment
         self.ticks += 1
-        self.deadline = next_deadline(wall, monotonic, self.interval, self.phase)
-        self.tick = tick_of(wall, self.interval)
+        self.deadline = moment + self.interval  # a tick has one reading, also where it was late or early
         return self.tick

@@ -56,6 +56,16 @@ def test_missed_ticks_are_counted() -> None:
     assert abs(schedule.deadline - 5.5) < 1e-9
 
 
+def test_a_tick_has_one_reading_however_late_it_was() -> None:
+    schedule = Schedule(1.0, 0.5, 1000.0, 0.0)
+    schedule.begin(1000.5, 0.5)
+    assert schedule.begin(1004.497, 4.497) == 1004  # stopped meanwhile; its own moment is 3 ms later
+    assert schedule.missed == 3
+    assert abs(schedule.deadline - 5.5) < 1e-9
+    assert schedule.begin(1005.5, 5.5) == 1005
+    assert schedule.missed == 3
+
+
 def test_a_wall_clock_that_steps_back_an_hour_misses_nothing_and_goes_on() -> None:
     schedule = Schedule(1.0, 0.5, 10_000.0, 0.0)
     assert schedule.begin(10_000.5, 0.5) == 10_000
