@@ -92,7 +92,7 @@ AT_A_TERMINAL = (
     "archive run --seconds 1 --archive FILES/a.db --shards SHARDS", "filter --seconds 1 --shards SHARDS",
     "probe --dry-run --ticks 1", "capture --seconds 1 FILES/capture", "replay pidstat FILES/pidstat",
     "certificates show FILES/EVIL", "keys show FILES/EVIL", "config --file FILES/config", "serve --config FILES/EVIL",
-    "query --entity EVIL --shards SHARDS", "query EVIL",
+    "query --entity EVIL --shards SHARDS", "query EVIL", "hosts --shards SHARDS", "hosts forget EVIL --shards SHARDS",
 )  # fmt: skip
 _OURS = re.compile(r"\x1b\[\??(?:\d{1,4}(?:;\d{1,3})*)?[A-Za-z]")  #: colours and what places the cursor
 
