@@ -36,7 +36,7 @@ from experiments.processes.program import program
 VARIANTS = (NONE, *LEVELS)
 MOST = 1.02
 _SLICE = 10
-_WARM_UP = 20
+_WARM_UP = 150  #: iterations until the windows and rings of the filter are full
 #: Two-sided 95% quantiles of Student's t by degrees of freedom.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
 

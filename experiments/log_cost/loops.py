@@ -7,6 +7,7 @@ shard. Nothing of the product is imported before it is known in which variant.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -155,6 +156,7 @@ def main(words: list[str]) -> None:
     with ExitStack() as stack:
         iterate = LOOPS[loop](vms, directory, stack)
         log.apply(log.levels(LEVELS.get(variant, "")))
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the shard has the first core: always alike
         print(remover.removed, flush=True)
         for line in sys.stdin:
             print(sum([iterate() for _ in range(int(line))]), flush=True)
