@@ -86,7 +86,9 @@ class InFlight:
                 data = outbox.read(index)
                 floor = window.send(sequence)
                 if floor or hints:
-                    data = self._stamped(index, data, floor or window.floor, hints)
+                    floor = floor or window.floor
+                    applied = frame.HINT_APPLIED if floor <= window.confirmed + 1 else 0
+                    data = self._stamped(index, data, floor, hints | applied)
                 length = len(data)
                 expected.append((window, sequence, entry[2], length))
                 self.bytes += length

@@ -90,7 +90,11 @@ class StatusDocument(Struct, frozen=True):
     unowned: Annotated[list[int] | None, Meta(description="partitions without a worker")]
     partitions: Annotated[list[_Values] | None, Meta(description="number, behind_seconds (null: unknown), problem")]
     readers: Annotated[
-        list[_Values] | None, Meta(description="as acquisition.snapshot.registered.Registered: the archive")
+        list[_Values] | None,
+        Meta(
+            description="as acquisition.snapshot.registered.Registered: the archive, which counts since it began, "
+            "made = archived + gap + open"
+        ),
     ]
     findings: Annotated[list[_Values], Meta(description="kind (unbalanced, down, stale, note), about, text")]
 
@@ -149,7 +153,7 @@ def document(
         partitions=None
         if lags is None
         else [{"number": row.number, "behind_seconds": row.seconds, "problem": row.problem} for row in lags],
-        readers=None if readers is None else [row._asdict() for row in readers],
+        readers=None if readers is None else [row.document() for row in readers],
         findings=[finding._asdict() for finding in health.findings],
     )
 

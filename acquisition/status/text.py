@@ -110,11 +110,11 @@ def _readers(readers: Sequence[Registered] | None) -> Iterator[Text]:
     if readers is None:
         yield _row("readers", UNKNOWN, "bold red")
     for reader in readers or ():
-        yield _row(
-            _cut(reader.name, _MARGIN - 1),
-            f"{reader.behind_seconds:.0f} s behind, {reader.archived:,} samples archived, {reader.open:,} in open"
-            f" minutes, {reader.gap:,} never" + _processes(reader.processes),
+        told = (
+            f"{reader.behind_seconds:.0f} s behind, of {reader.made:,} samples since it began {reader.archived:,}"
+            f" archived, {reader.open:,} in open minutes, {reader.gap:,} never{_processes(reader.processes)}"
         )
+        yield from _wrapped(_cut(reader.name, _MARGIN - 1), told, "", _MARGIN)
 
 
 def _processes(partitions: Mapping[str, int]) -> str:

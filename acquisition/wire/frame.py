@@ -35,6 +35,8 @@ FLAG_CODES = 1
 KNOWN_FLAGS = FLAG_CODES
 #: The probe sheds frames at this time: more is made than the pipeline takes.
 HINT_SHEDS = 1
+#: A filter had applied every frame before ``floor``: what is missing of them was forgotten by the shards, not lost.
+HINT_APPLIED = 2
 
 #: name, struct code. The filter builds its numpy dtype from the same rows.
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (
@@ -47,7 +49,7 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("host", "Q"),  # acquisition.model.identity.host_id
     ("resource_set", "I"),  # acquisition.model.metric.resource_set_id
     ("metrics", "H"),
-    ("hints", "H"),  # HINT_SHEDS; readers pass over bits that they do not know
+    ("hints", "H"),  # HINT_SHEDS, HINT_APPLIED; readers pass over bits that they do not know
     ("entities", "I"),
     ("interval", "f"),  # seconds between two ticks of this resource set
     ("epoch", "Q"),  # a new one whenever the numbering starts anew
@@ -116,7 +118,7 @@ class Frame(NamedTuple):
     values: bytes = b""
     codes: bytes = b""
     payload: bytes = b""
-    hints: int = 0  #: HINT_SHEDS
+    hints: int = 0  #: HINT_SHEDS, HINT_APPLIED
 
     @property
     def samples(self) -> int:

@@ -47,7 +47,7 @@ class Position(NamedTuple):
     wall: float  #: its sampling time, seconds since 1970
     interval: float
     flags: int = 0  #: WANT_TABLE, SHEDS, ENDED, CONTESTED
-    before: int = 0  #: samples made before the first frame that this record knows of
+    before: int = 0  #: samples made before the first frame that this record knows of, or applied and forgotten
     applied: int = 0  #: samples applied, valid or not
     invalid: int = 0  #: of these, samples that failed a check (acquisition.model.codes.IS_INVALID)
     lost: int = 0  #: samples that the probe no longer held when they were missed

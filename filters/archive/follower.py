@@ -90,6 +90,11 @@ class Follower:
         return {"samples": self._streams.samples, **self._counters, "errors": self._log.count, **applied}
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """Of all partitions there are."""
+        return self._layout.tags
+
+    @property
     def partitions(self) -> set[int]:
         """Those that it follows."""
         return set(self._followed)
@@ -138,6 +143,10 @@ class Follower:
             return 0.0
         due = began + _EVERY - time.monotonic()
         return max(_SOON, due if self._desk.idle else min(_SOON, due))
+
+    def leave(self) -> None:
+        """Let others follow what it has followed. Raises ShardError."""
+        self._leases.leave()
 
     def finish(self) -> None:
         """Close and commit the minutes that are open, once; what comes of them later is merged. Raises ArchiveError."""

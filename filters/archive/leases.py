@@ -43,10 +43,11 @@ class Leases:
         self._due = now + self._term / _RENEWALS
         everything = range(len(self._names))
         known = self._visit(everything, False, now)
+        in_memory = self.held  # preferred where shards came back without leases
         self.held = self._mine(known) | (self.held - known.keys())
         # a shard that does not answer says nothing: its partitions are kept, whose streams cannot be read either
         waiting = [number for number, since in self._free_since.items() if now - since > self._term]
-        changes = ownership.plan(self._me, len(self._names), known, self.held, waiting)
+        changes = ownership.plan(self._me, len(self._names), known, in_memory, waiting)
         self.held |= self._mine(self._visit(changes.take, True, now))
         self.held -= set(changes.give)
         self._give(changes.give, False)

@@ -122,7 +122,7 @@ def prepare(settings: Archive) -> None:
 
 
 class _Service:
-    """A follower that is built anew when other shards run; signals only set flags."""
+    """A follower, which is built again when shards with other partitions run; signals only set flags."""
 
     def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
         self._options = options
@@ -168,12 +168,10 @@ class _Service:
         return False
 
     def _follow(self, layout: Layout, store: Store) -> None:
-        settings = self._settings
-        me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
-        leases = Leases(self._cluster, layout.tags, me)
-        rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,), self._sizes)
-        limits = Limits(rules, settings.claim_seconds, verifier=self._verifier)
-        self._follower = follower = Follower(self._cluster, layout, store, leases, self._log, limits)
+        follower = self._follower
+        if follower is None or layout.tags != follower.tags:
+            follower = self._follower = self._new_follower(layout, store)
+        # else shards were down and came back empty: what is in memory alone is in no stream any more
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
         self._others_run = False
         while not self._over() and not self._others_run:
@@ -184,11 +182,20 @@ class _Service:
         try:
             if self._options.finish and not self._others_run:
                 follower.finish()
-            leases.leave()
+            if not self._others_run:
+                follower.leave()
         except ShardpulseError as error:
             say.warn(f"{error}: what is not committed is read again by the next archiver")
         counts = follower.counts
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
+
+    def _new_follower(self, layout: Layout, store: Store) -> Follower:
+        settings = self._settings
+        me = Holder(os.urandom(8).hex(), round(settings.lease_seconds * 1000), _name())
+        rules = Rules(settings.grace_seconds, settings.minutes_days * DAY, (*settings.percentiles,), self._sizes)
+        limits = Limits(rules, settings.claim_seconds, verifier=self._verifier)
+        leases = Leases(self._cluster, layout.tags, me)
+        return Follower(self._cluster, layout, store, leases, self._log, limits)
 
     def _clock(self) -> float | None:
         return None if self._follower is None else self._follower.clock

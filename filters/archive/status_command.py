@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         if not rows:
             raise DataError(f"the archive knows no host {options.host}")
     if options.json:
-        print(json.dumps({"readers": [row._asdict() for row in readers], "hosts": rows}))
+        print(json.dumps({"readers": [row.document() for row in readers], "hosts": rows}))
     else:
         sys.stdout.writelines(f"{line}\n" for line in _text(readers, rows))
     if not readers:

@@ -98,6 +98,8 @@ READER = _table("reader", ("reader",), (
     ("partitions", GAUGE, "", "Partitions in which it has registered itself", lambda row: row.partitions),
     ("expired_partitions", GAUGE, "", "Partitions in which it was not heard of for so long that nothing waits for it",
      lambda row: row.expired),
+    ("made_samples", GAUGE, "", "Samples that it has heard of since it began: archived, gap and open ones",
+     lambda row: row.made),
     ("archived_samples", GAUGE, "", "Samples that are durable", lambda row: row.archived),
     ("gap_samples", GAUGE, "", "Samples that it will never have", lambda row: row.gap),
     ("open_samples", GAUGE, "", "Samples of minutes that are still open", lambda row: row.open),

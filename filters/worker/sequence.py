@@ -2,7 +2,8 @@
 
 Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
 says by its floor that it no longer holds what is missing, or by a tombstone that it has given one
-up: only then is it lost.
+up: only then is it lost, unless the probe had read that it was applied (HINT_APPLIED): then the shards have
+forgotten that, and it counts as made ``before``.
 
 Two machines may have one host name (cloned images, "localhost"). Each has its own epoch, drawn from its own clock, so
 an epoch that was left and has new frames again has a sender of its own: the elder. It is gone on with, and
@@ -18,7 +19,15 @@ import ctypes
 from acquisition.model.codes import CODE_MASK, VALID
 from acquisition.model.codes import CONTESTED as CONTESTED_CODE
 from acquisition.wire import position as wire
-from acquisition.wire.frame import HINT_SHEDS, KIND_END, KIND_SAMPLES, KIND_TOMBSTONE, MOST_COUNTED, Frame
+from acquisition.wire.frame import (
+    HINT_APPLIED,
+    HINT_SHEDS,
+    KIND_END,
+    KIND_SAMPLES,
+    KIND_TOMBSTONE,
+    MOST_COUNTED,
+    Frame,
+)
 from acquisition.wire.position import CONTESTED, ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
 
 APPLY = 0
@@ -114,9 +123,13 @@ class Track(ctypes.LittleEndianStructure):
         return APPLY
 
     def _lose(self, frames: int, found: Frame) -> None:
-        """Count what is missing before the frame that says so."""
-        self.lost_frames += frames
+        """Count what is missing before the frame that says so: as lost, unless a filter had applied it before the
+        shards lost their memory."""
         lost = max(0, found.made - self.made)  # a sender whose count went back lost nothing that we know of
+        if found.hints & HINT_APPLIED and found.kind != KIND_TOMBSTONE:
+            self.before = min(self.before + lost, MOST_COUNTED)
+            return
+        self.lost_frames += frames
         self.lost = min(self.lost + lost, MOST_COUNTED)  # whose count leaps back and forth says nothing
         self.lost_tick = found.tick
 

@@ -19,6 +19,7 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.model.metric import schema_hash
+from acquisition.outbox import in_flight
 from acquisition.outbox.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.shards.launch import Shards
@@ -222,6 +223,33 @@ def test_what_the_ring_no_longer_holds_is_counted_as_lost(make_pipeline: MakePip
     assert account.made == account.applied + account.lost
 
 
+@pytest.mark.parametrize("unconfirmed", [0, 1])
+def test_what_was_applied_before_shards_were_restarted_is_not_lost(
+    make_pipeline: MakePipeline, cluster: Cluster, shards: Shards, monkeypatch: pytest.MonkeyPatch, unconfirmed: int
+) -> None:
+    """While the ring is sent again to empty shards, it gives up frames that the filter had applied before."""
+    monkeypatch.setattr(in_flight, "_MOST_PER_SEND", 1)  # one frame at a time
+    later = 0.0
+    pipeline = make_pipeline(outbox=Outbox(None, clock=lambda: time.monotonic() + later))
+    pipeline.start_filter()
+    pipeline.offer(30)
+    window = pipeline.outbox.windows[SET]
+    pipeline.turn_until(lambda: window.confirmed == window.last)
+    flush(cluster, shards.addresses)
+    write_layout(cluster, keys.DEFAULT_PARTITIONS)
+    pipeline.turn_until(lambda: 0 < getattr(pipeline.position(), "applied", 0) < 30)
+    pipeline.offer(unconfirmed)  # only these may be lost
+    later = 601.0
+    pipeline.offer(1)
+    assert window.floor == window.last
+    pipeline.turn_until(pipeline.is_applied)
+    pipeline.turn_until(lambda: pipeline.account().made == window.made)
+    account = pipeline.account()
+    assert account.balanced
+    assert bool(account.lost) == bool(unconfirmed)
+    assert account.made == account.before + account.applied + account.lost
+
+
 # ------------------------------------------------------------------ shards in trouble
 
 
@@ -414,6 +442,7 @@ def test_something_that_is_no_redis_is_told_apart() -> None:
 
 CHILD = """
 import struct, sys, time
+from acquisition.outbox import in_flight
 from acquisition.outbox.store import Outbox
 from acquisition.link.resp import parse_address
 from acquisition.outbox.writer import Writer

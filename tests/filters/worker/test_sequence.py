@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.model import codes
-from acquisition.wire.frame import KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, Frame
+from acquisition.wire.frame import HINT_APPLIED, KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, Frame
 from acquisition.wire.position import CONTESTED, MOST_GAPS
 from filters.worker.sequence import APPLY, DUPLICATE, REFUSE, Track, contested
 
@@ -50,6 +50,17 @@ def test_only_the_floor_makes_a_loss() -> None:
     assert (track.lost, track.lost_frames) == (6, 3)
     assert offer(track, numbered(6, floor=5)) == APPLY
     assert track.made == track.before + track.applied + track.lost == 12
+
+
+def test_what_was_applied_before_the_shards_forgot_it_is_not_lost() -> None:
+    track = Track()
+    offer(track, numbered(4, floor=4))
+    assert offer(track, numbered(9, floor=9)._replace(hints=HINT_APPLIED)) == APPLY
+    assert (track.before, track.lost, track.lost_frames, track.applied, track.made) == (14, 0, 0, 4, 18)
+    tombstone = numbered(12, floor=12, made=24, kind=KIND_TOMBSTONE)._replace(hints=HINT_APPLIED)
+    assert offer(track, tombstone) == APPLY
+    assert (track.before, track.lost, track.lost_frames) == (14, 6, 3)  # its own frame was given up
+    assert track.made == track.before + track.applied + track.lost
 
 
 def test_a_position_that_vanished_goes_on_at_the_floor_without_a_loss() -> None:
