@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_
 
 DOCUMENTATION = """
 name: unknown_names
-short_description: Variables, groups and files of variables of an inventory that the roles do not know
+short_description: Variables, groups, keys and files of variables of an inventory that nobody knows
 description:
   - A variable or group with a typing error in its name is silent in Ansible, and a default takes its place.
   - The roles' argument specifications are the list of variables.
@@ -33,6 +33,8 @@ _raw: {description: "A sentence for each of them, and one about names of one's o
 
 _ROLES = Path(__file__).parents[1] / "roles"
 _ANSIBLES = ("ansible_*", "inventory_*")  #: variables that are Ansible's
+_YAML = (".yml", ".yaml", ".json")  #: endings of files that hold groups
+_KEYS = ("hosts", "vars", "children")  #: of a group there
 _GROUPS = ("all", "ungrouped")  #: that every inventory has
 _NEAR = 0.65  #: of difflib's ratio: what is less alike is no typing error
 _NAMED = 3  #: hosts and groups at most that a sentence about a variable names
@@ -62,8 +64,11 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         found = [Named(name, _said_by(names), known) for name, names in owners.items()]
         within = {child.name for group in groups for child in _descendants(inventory, group)}
         found += [Named(name, "group {} is unknown", [*_GROUPS, *groups, *within]) for name in inventory.groups]
-        places = {Path(source) if Path(source).is_dir() else Path(source).parent for source in inventory._sources}
-        for place in sorted({*places, playbooks}):
+        sources = [Path(source) for source in inventory._sources]
+        for path in [file for source in sources for file in ([source] if source.is_file() else source.glob("*"))]:
+            if path.suffix in _YAML:
+                found += keys(self._loader.load_from_file(str(path)))
+        for place in sorted({playbooks, *(source if source.is_dir() else source.parent for source in sources)}):
             found += files(place / "group_vars", [*groups, *inventory.groups], "group")
             found += files(place / "host_vars", ["localhost", *inventory.hosts], "host")
         own = list(map(str, terms))
@@ -81,6 +86,14 @@ def declared(specifications: Iterable[Mapping[str, Any]]) -> set[str]:
     """The variables that roles' argument specifications name."""
     entries = [entry for one in specifications for entry in one["argument_specs"].values()]
     return {name for entry in entries for name in entry["options"]}
+
+
+def keys(groups: Any) -> Iterator[Named]:
+    """The keys of groups in a file of an inventory, in which Ansible passes over those that it does not know."""
+    if isinstance(groups, Mapping) and "plugin" not in groups:  # which is the configuration of one
+        for name, group in groups.items():
+            yield from (Named(key, f"key {{}} of group {name} is unknown", _KEYS) for key in group or ())
+            yield from keys((group or {}).get("children"))
 
 
 def files(directory: Path, entities: Sequence[str], kind: str) -> list[Named]:

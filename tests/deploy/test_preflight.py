@@ -77,13 +77,18 @@ def test_a_wrong_name_is_refused_wherever_it_stands(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("---\n")
     (tmp_path / "host_vars" / "a.yml").write_text("probe_configurations: x\nmy_own: 1\nansible_user: root\n")
-    groups = {"probess": {"hosts": {"a": {}}}, "probes": {"children": {"watched": {}}}, "watched": {"hosts": {"b": {}}}}
+    groups = {
+        "probess": {"hosts": {"a": {}}, "var": {}},
+        "probes": {"children": {"watched": {}}},
+        "watched": {"hosts": {"b": {}}},
+    }
     said = play(tmp_path, TWO, "verify.yml", "-e", "controler_patience=1", groups=groups)
     assert "variable controler_patience (-e) is unknown: did you mean controller_patience?; " in said
     assert "variable probe_configurations (a) is unknown: did you mean probe_configuration?; " in said
     assert "group probess is unknown: did you mean probes?; " in said
     assert f"filtres in {tmp_path}/group_vars is no group of the inventory: did you mean filters?; " in said
     assert f"aa in {tmp_path}/host_vars is no host of the inventory: did you mean a?; " in said
+    assert "key var of group probess is unknown: did you mean vars?; " in said
     unknown = set(re.findall(r"(?:variable|group) (\S+)(?: \(\S+\))? is unknown", said))
     assert unknown == {"controler_patience", "probe_configurations", "probess"}
 
