@@ -24,6 +24,19 @@ def host_id(name: str) -> int:
     return identity("host", name)
 
 
+def is_own_name(name: str, number: int) -> bool:
+    """Whether a host id is that of the name; a name that cannot be written as bytes has none."""
+    try:
+        return host_id(name) == number
+    except UnicodeEncodeError:
+        return False
+
+
+def own_name(name: str, number: int) -> str:
+    """What the host with this id is called: by the name that it gives itself only if its id is made of that."""
+    return name if is_own_name(name, number) else f"{number:016x}"
+
+
 def entity_id(kind: str, stable: str, epoch: str) -> int:
     """The identity of an entity: ``kind`` is ``host``, ``process`` or ``vm``."""
     return identity("entity", kind, stable, epoch)

@@ -76,6 +76,7 @@ class Account(NamedTuple):
     go_backs: int
     sheds: bool  #: its probe sheds frames at this time
     contested: bool  #: a second sender uses the name of its host at this time
+    misnamed: bool  #: its table gives its host the name of another one
     wall: float
     interval: float
     faults: tuple[str, ...]
@@ -159,6 +160,7 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
         go_backs=0 if sent is None else sent.go_backs,
         sheds=bool(known.flags & position.SHEDS),
         contested=contested,
+        misnamed=bool(known.flags & position.MISNAMED),
         wall=known.wall,
         interval=known.interval,
         faults=(),

@@ -19,6 +19,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, ReplyError, error_for
 from acquisition.snapshot.balance import ABSENT, SILENT, Account, Source, balance
 from acquisition.snapshot.book_records import cursor_in, positions_in, report_in, shown
+from acquisition.snapshot.host_names import names_of
 from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
@@ -129,6 +130,10 @@ def read(
             del statuses[host]
     reports = {
         host: report_in(host, layout, *pair, problems, silent_after, wall()) for host, pair in sorted(statuses.items())
+    }
+    named = names_of({host: record.host_name for host, (_, record) in reports.items() if record is not None})
+    reports = {
+        host: (source._replace(host_name=named.get(host, "")), record) for host, (source, record) in reports.items()
     }
     forgotten = [
         (host, number)

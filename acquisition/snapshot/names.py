@@ -14,6 +14,7 @@ import numpy as np
 
 from acquisition.errors import FrameError
 from acquisition.model.metric import INFINITY, Metric, schema_hash
+from acquisition.snapshot.host_names import HostNames
 from acquisition.snapshot.shard_reading import Member
 from acquisition.wire import table as table_format
 from acquisition.wire.table import Entity, Table
@@ -37,12 +38,13 @@ def nameless_metric(schema: int, column: int) -> Metric:
 
 
 class Names:
-    """One table, indexed: entities by id, metrics by column."""
+    """One table, indexed: entities by id, metrics by column; ``said`` is what its host calls itself."""
 
-    __slots__ = ("_known", "_memo", "entities", "raw", "read_at", "schema", "table")
+    __slots__ = ("_known", "_memo", "entities", "raw", "read_at", "said", "schema", "table")
 
     def __init__(self, table: Table, raw: bytes = b"", read_at: float = 0.0) -> None:
         self.table = table
+        self.said = table.host
         self.raw = raw
         self.read_at = read_at
         self.schema = schema_hash(table.metrics)
@@ -60,6 +62,15 @@ class Names:
             return False
         self._known = ids
         return True
+
+    def called(self, name: str) -> Names:
+        """The same with the name that the host has, also as an entity."""
+        if name == self.table.host:
+            return self
+        rows = (each._replace(name=name) if each.kind == "host" else each for each in self.table.entities)
+        made = Names(self.table._replace(host=name, entities=tuple(rows)), self.raw, self.read_at)
+        made.said = self.said
+        return made
 
     def entities_of(self, ids: bytes) -> tuple[Entity, ...]:
         """The entities of an id vector in order; the last few vectors are remembered."""
@@ -89,6 +100,7 @@ class NamesCache:
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], Names] = {}
         self._set_names: dict[int, str] = {}
+        self._hosts = HostNames()
         self._asked: tuple[Sequence[Member], list[Names | None]] | None = None  #: what was asked for last
         #: The same columns for all hosts that have them: they are most of what a table takes.
         self._columns: dict[tuple[Metric, ...], tuple[Metric, ...]] = {}
@@ -143,15 +155,25 @@ class NamesCache:
         except FrameError as error:
             return error
         columns = self._columns.setdefault(table.metrics, table.metrics)
-        names = Names(table._replace(metrics=columns), raw, now)
-        self._names[host, resource_set], self._asked = names, None
+        names, made_of_names = Names(table._replace(metrics=columns), raw, now), self._hosts.made_of_names
+        self._names[host, resource_set] = names.called(self._hosts.name(host, names.said))
+        self._asked = None
+        if made_of_names != self._hosts.made_of_names:
+            self._name_all()
         self._set_names[resource_set] = names.table.resource_set
         return None
+
+    def _name_all(self) -> None:
+        """Call all hosts by what they are called now."""
+        self._names = {key: each.called(self._hosts.name(key[0], each.said)) for key, each in self._names.items()}
 
     def forget(self, present: set[tuple[int, int]]) -> None:
         """Drop the names of resource sets that no shard knows of any more."""
         for key in self._names.keys() - present:
             del self._names[key]
             self._asked = None
+        if self._asked is None and not self._hosts.made_of_names:
+            self._hosts.forget({host for host, _ in present})
+            self._name_all()
         if len(self._columns) > 64 + len(self._names):  # columns that came and went
             self._columns.clear()

@@ -9,6 +9,7 @@ from acquisition import compiled
 from acquisition.errors import FrameError
 from acquisition.link.claims import Claim
 from acquisition.link.resp import Address
+from acquisition.model.identity import is_own_name
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
 from acquisition.snapshot import lag, roster
@@ -53,6 +54,11 @@ _CONTESTED = (
     "machine a name of its own ([host] name)"
 )
 
+_MISNAMED = (
+    "calls itself {said}, by the name of another host: it is listed by its id, and nothing that is said of that name "
+    "is booked on it; find out who sends it"
+)
+_LONGEST_NAME = 100
 _REFUSED = (
     "refused: signature: the filter puts its frames aside, which are not signed with this host's key; its probe keeps "
     "them meanwhile"
@@ -93,8 +99,23 @@ def of_hosts(
         hosts.setdefault(account.host, []).append(account)
     found = [finding for rows in hosts.values() for finding in _of_host(rows, now, down_after)]
     found += [_contest(rows[0], reports.get(host)) for host, rows in hosts.items() if _is_contested(rows)]
-    refused = [report for report in reports.values() if report.rest.get("refused") == SIGNATURE]
-    return found + [Finding(STALE, f"host {report.host_name}", _REFUSED) for report in refused]
+    found += [
+        Finding(STALE, _host(rows[0]), _MISNAMED.format(said=said))
+        for host, rows in hosts.items()
+        if (said := _other_name(host, rows, reports.get(host)))
+    ]
+    refused = [host for host, report in reports.items() if report.rest.get("refused") == SIGNATURE]
+    names = {host: _host(rows[0]) for host, rows in hosts.items()}
+    return found + [Finding(STALE, names.get(host, f"host {host:016x}"), _REFUSED) for host in refused]
+
+
+def _other_name(host: int, rows: Sequence[Account], report: Status | None) -> str:
+    """The name of another host that it gives itself, in words; "" where there is none. Its tables may, and its probe's
+    own account not, of which the books know the name."""
+    if report is not None and rows[0].host_name != report.host_name:
+        return repr(report.host_name[:_LONGEST_NAME])
+    tables = any(row.misnamed for row in rows) and (report is None or is_own_name(report.host_name, host))
+    return "otherwise in its tables" if tables else ""
 
 
 def of_roster(known: Roster | None, seen: bool) -> list[Finding]:

@@ -33,6 +33,8 @@ SHEDS = 2
 ENDED = 4
 #: Two senders use the name of this host: the frames of the younger one are not applied, those of the elder are marked.
 CONTESTED = 8
+#: Its table gives its host a name that is not its own (``acquisition.model.identity.own_name``).
+MISNAMED = 16
 MOST_GAPS = 0xFFFF
 MOST = 2 * MOST_COUNTED  #: number and counts are below it: nobody could count on from there
 _INFINITY = float("inf")
@@ -46,7 +48,7 @@ class Position(NamedTuple):
     tick: int  #: its tick
     wall: float  #: its sampling time, seconds since 1970
     interval: float
-    flags: int = 0  #: WANT_TABLE, SHEDS, ENDED, CONTESTED
+    flags: int = 0  #: WANT_TABLE, SHEDS, ENDED, CONTESTED, MISNAMED
     before: int = 0  #: samples made before the first frame that this record knows of, or applied and forgotten
     applied: int = 0  #: samples applied, valid or not
     invalid: int = 0  #: of these, samples that failed a check (acquisition.model.codes.IS_INVALID)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from acquisition.model.identity import own_name
 from filters.archive.episodes import MOST_OPENED, Invalid, Told
 from filters.archive.resource_set import ResourceSet
 from filters.archive.values import MINUTE, Advance, Batch, Event, HostRow
@@ -58,7 +59,9 @@ class Parts:
             self.entities += self._moved(one.changed(one.inventory.see(minute.minute, rollup.ids, provided, whole)))
             self.metrics += one.definitions(minute.series.schema)
             if one.table is not None and (minute.minute % 3600 == 0 or one.host not in self.hosts):
-                self.hosts[one.host] = HostRow(one.host, one.table.host, minute.minute, minute.minute + MINUTE)
+                self.hosts[one.host] = HostRow(
+                    one.host, own_name(one.table.host, one.host), minute.minute, minute.minute + MINUTE
+                )
         if not minutes:
             self.episodes += one.episodes.tell((), closed).episodes
 

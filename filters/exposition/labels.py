@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.model.identity import host_id
+from acquisition.model.identity import is_own_name
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.names import Names
@@ -69,14 +69,6 @@ def host_names(blocks: Iterable[Block]) -> dict[int, str]:
     names = {block.host_id: f"{block.host_id:016x}" for block in blocks}
     names.update((block.host_id, block.host) for block in blocks if is_own_name(block.host, block.host_id))
     return names
-
-
-def is_own_name(name: str, number: int) -> bool:
-    """Whether a host id is that of the name; a name that cannot be written as bytes has none."""
-    try:
-        return host_id(name) == number
-    except UnicodeEncodeError:
-        return False
 
 
 def set_names(blocks: Iterable[Block]) -> dict[int, str]:

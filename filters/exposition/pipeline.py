@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from acquisition.model.identity import own_name
 from acquisition.shards.status import MASTER, REPLICA, ShardStatus
 from acquisition.snapshot import lag
 from acquisition.snapshot.balance import SILENT
@@ -17,7 +18,7 @@ from acquisition.status import finding
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health, without_value
 from filters.exposition import syntax
-from filters.exposition.labels import SET, is_own_name
+from filters.exposition.labels import SET
 from filters.exposition.syntax import COUNTER, GAUGE, Family, Filled, Series
 
 #: A family, and the figure of it that one row (an account, a shard …) gives.
@@ -168,6 +169,5 @@ def _filled(table: Table, rows: list[tuple[str, Any]]) -> list[Filled]:
 
 
 def _account_labels(row: Account, hosts: Mapping[int, str], sets: Mapping[int, str]) -> str:
-    own = row.host_name if is_own_name(row.host_name, row.host) else f"{row.host:016x}"
-    host = hosts.get(row.host, own)
+    host = hosts.get(row.host, own_name(row.host_name, row.host))
     return syntax.labels(SET, (host, sets.get(row.resource_set, f"{row.resource_set:08x}")))

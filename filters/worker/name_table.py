@@ -34,29 +34,18 @@ class _Payload(msgspec.Struct, forbid_unknown_fields=True):
     entities: list[tuple[str, str, str, str, str, dict[str, str]]]
 
 
-class _Host(msgspec.Struct):
-    """The one field of a table that names its host."""
-
-    host: str
-
-
 _decode = msgspec.json.Decoder(_Payload).decode
-_decode_host = msgspec.json.Decoder(_Host).decode
 
 
 class NameTable(NamedTuple):
-    """``payload`` is the JSON of a whole table; ``ids`` uint64 (n,) sorted; ``metrics`` names in column order,
-    ``schema`` the hash of the columns."""
+    """``payload`` is the JSON of a whole table, ``host`` the name in it; ``ids`` uint64 (n,) sorted; ``metrics`` names
+    in column order, ``schema`` the hash of the columns."""
 
     payload: bytes
+    host: str
     ids: npt.NDArray[np.uint64]
     metrics: tuple[str, ...]
     schema: int
-
-    @property
-    def host(self) -> str:
-        """The name of the host."""
-        return _decode_host(self.payload).host
 
     def covers(self, ids: npt.NDArray[np.uint64]) -> bool:
         """Whether all of ``ids`` have a name."""
@@ -80,7 +69,7 @@ def learn(old: NameTable | None, payload: bytes) -> NameTable:
         payload = table.encode(new)
     ids = np.array([entity.id for entity in new.entities], np.uint64)
     ids.sort()
-    return NameTable(payload, ids, tuple(metric.name for metric in new.metrics), schema_hash(new.metrics))
+    return NameTable(payload, new.host, ids, tuple(metric.name for metric in new.metrics), schema_hash(new.metrics))
 
 
 def _learn_quickly(payload: bytes) -> NameTable | None:
@@ -95,7 +84,7 @@ def _learn_quickly(payload: bytes) -> NameTable | None:
         return None
     ids = np.frombuffer(bytes.fromhex(keys), ">u8").astype(np.uint64)
     ids.sort()
-    return NameTable(payload, ids, *_columns(found.metrics))
+    return NameTable(payload, found.host, ids, *_columns(found.metrics))
 
 
 @lru_cache(1024)  # hosts of one kind share them

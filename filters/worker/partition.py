@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import front, pack, word
+from acquisition.model.identity import is_own_name
 from acquisition.wire import commit, keys, readers, seen
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit
@@ -234,6 +235,7 @@ class Partition:
 
     def name(self, state: State, names: NameTable) -> None:
         """Give a resource set its table."""
+        state.track.name(is_own_name(names.host, state.host))
         state.learn(names, self.settings.tau_row(names.metrics))
 
     def _reject(self, entry_id: bytes, error: FrameError, fields: list[Any]) -> None:

@@ -28,7 +28,7 @@ from acquisition.wire.frame import (
     MOST_COUNTED,
     Frame,
 )
-from acquisition.wire.position import CONTESTED, ENDED, MOST_GAPS, SHEDS, WANT_TABLE, Position
+from acquisition.wire.position import CONTESTED, ENDED, MISNAMED, MOST_GAPS, SHEDS, WANT_TABLE, Position
 
 APPLY = 0
 DUPLICATE = 1
@@ -91,7 +91,7 @@ class Track(ctypes.LittleEndianStructure):
     def restore(self, position: Position) -> None:
         """Go on from a record."""
         ctypes.memmove(ctypes.addressof(self), wire.encode(position), ctypes.sizeof(self))
-        self.flags = position.flags & (WANT_TABLE | SHEDS | ENDED)
+        self.flags = position.flags & (WANT_TABLE | SHEDS | ENDED | MISNAMED)
         self._mark(_CONTEST if position.flags & CONTESTED else 0)
 
     def position(self) -> Position:
@@ -186,6 +186,10 @@ class Track(ctypes.LittleEndianStructure):
     def want_table(self, wanted: bool) -> None:
         """Have the probe told, with the next position, whether it is to send its names again."""
         self.flags = self.flags & ~WANT_TABLE | (WANT_TABLE if wanted else 0)
+
+    def name(self, own: bool) -> None:
+        """Whether the host of this set has the name that its table gives it."""
+        self.flags = self.flags & ~MISNAMED | (0 if own else MISNAMED)
 
     def count_invalid(self, epoch: int, samples: int) -> None:
         """So many samples of an applied frame of this epoch failed a check."""
