@@ -146,7 +146,7 @@ class Block:
         for name in Block.__slots__:
             setattr(block, name, getattr(self, name))
         if self.wall:
-            block.age_seconds = now - min(self.wall, self.filtered)
+            block.age_seconds = max(0.0, now - min(self.wall, self.filtered))
         return block
 
     @property

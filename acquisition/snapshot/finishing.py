@@ -13,6 +13,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
 from acquisition.snapshot import judgement, roster, sight
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.clocks import ClockReader
 from acquisition.snapshot.judgement import Due
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.partition_reading import Slotted
@@ -53,6 +54,7 @@ class Finisher:
         self._clock = clock
         self._down_after = down_after
         self._sights = SightReader(layout)
+        self.clocks = ClockReader(cluster, layout, clock)
 
     def finish(
         self,
@@ -78,9 +80,10 @@ class Finisher:
         messages += self._naming.name(self._cluster, begun, taken, now, whole=True)
         messages += [block.delay for block in blocks if block.unreachable]
         sight.look(everyone, seen, now, self._down_after)
-        blind = sight.blindness(blocks, seen) if begun else self._emptiness(now)
+        clocks = self.clocks.told(everyone, now)
+        blind = sight.blindness(blocks, clocks) if begun else "; ".join([self._emptiness(now), *clocks])
         messages += seen.unanswered
-        messages += [blind] if blind else sight.errors(blocks)
+        messages += [blind] if blind else [*clocks, *sight.errors(blocks)]
         self._sights.remember(everyone, now)
         return Finished(now, tuple(dict.fromkeys(messages)), seen, blind)
 

@@ -29,8 +29,6 @@ MOST_HEARD = 2 / 3
 #: Neighbours are the hosts of the same shard, as links break shard by shard; those of all besides, where there are no
 #: more than these.
 _FEWEST = 3
-#: A reader's clock that differs by less explains nothing: an answer may take some seconds.
-_SKEW = 5.0
 
 
 class PartitionSight(NamedTuple):
@@ -49,8 +47,7 @@ class Sight(NamedTuple):
     be read. ``shards`` are the owners of all partitions, "" where there is none. ``excused`` is until when a host could
     not be seen: patience with it begins anew then. ``trusted`` are the shards whose probes are known to have been heard
     a while ago as well; None: the reader has looked on for that long. ``advanced`` are hosts that were heard after the
-    blocks had been read, ``refused`` those whose probes say that the filter takes nothing of them. ``skew`` is by how
-    many seconds the reader's clock is ahead of those of all shards that were asked, or behind them (< 0). ``unread``
+    blocks had been read, ``refused`` those whose probes say that the filter takes nothing of them. ``unread``
     are silent hosts about which a shard did not answer, ``unanswered`` says in words which questions were not.
     ``asked`` is when it was decided whose silence to ask about: nothing is known of one that lasts long enough only
     since then."""
@@ -62,7 +59,6 @@ class Sight(NamedTuple):
     grace: float = 0.0
     advanced: frozenset[int] = frozenset()
     refused: frozenset[int] = frozenset()
-    skew: float = 0.0
     unread: frozenset[int] = frozenset()
     unanswered: Sequence[str] = ()
     asked: float = _INFINITY
@@ -100,7 +96,7 @@ def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -
     late = False
     for block in blocks:
         if block.wall:  # else nothing has ever been sampled, or nothing is known
-            block.age_seconds = now - (block.wall if block.wall < block.filtered else block.filtered)
+            block.age_seconds = max(0.0, now - (block.wall if block.wall < block.filtered else block.filtered))
         late = late or block.state == LATE
     if not late:
         return
@@ -116,8 +112,8 @@ def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -
             _judge(number, host, sight, neighbours, min(now, sight.asked), down_after)
 
 
-def blindness(blocks: Iterable[Block], sight: Sight) -> str:
-    """Why nobody can be seen; "" where somebody is, or where there is nobody."""
+def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
+    """Why nobody can be seen, and what is to be said of ``clocks`` then; "" where somebody is, or there is nobody."""
     hosts: dict[int, str] = {}
     since = 0.0
     for block in blocks:
@@ -130,10 +126,7 @@ def blindness(blocks: Iterable[Block], sight: Sight) -> str:
     counts = Counter(hosts.values())
     when = f" since {clock(since)}" if since else ""
     told = [f"{count} of {len(hosts)}: {states.CAUSES.get(cause, 'late')}" for cause, count in sorted(counts.items())]
-    if abs(sight.skew) > _SKEW:
-        ahead = "ahead of" if sight.skew > 0 else "behind"
-        told.append(f"the clock of this reader is {abs(sight.skew):.0f} s {ahead} those of the shards")
-    return f"no host can be seen{when}; {'; '.join(told)}"
+    return f"no host can be seen{when}; {'; '.join([*told, *clocks])}"
 
 
 def errors(blocks: Iterable[Block]) -> list[str]:

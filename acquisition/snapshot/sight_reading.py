@@ -98,11 +98,10 @@ class SightReader:
             trusted = heard_before(cluster, witnesses, owners, down_after, shortest, unread)
         advanced = advanced_hosts(cluster, silent, unread) if silent else frozenset()
         refused = refused_hosts(cluster, silent, due.now - down_after, unread) if silent else frozenset()
-        skew = _skew(cluster, tags, due.now) if len(late) == len(begun) else 0.0
         excused = dict(self._excused)
         shards = list(owners.values())
         return Sight(
-            partitions, shards, excused, trusted, due.grace, advanced, refused, skew,
+            partitions, shards, excused, trusted, due.grace, advanced, refused,
             frozenset(unread.hosts), tuple(unread.told), due.now,
         )  # fmt: skip
 
@@ -145,16 +144,6 @@ def _memory(cluster: Cluster, tags: Iterable[str]) -> dict[Address | None, Any]:
     owners = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
     replies = cluster.gather([(key, ("INFO", "memory")) for key in owners.values()])
     return dict(zip(owners, map(value_of, replies), strict=True))
-
-
-def _skew(cluster: Cluster, tags: Iterable[str], now: float) -> float:
-    """By how many seconds a clock that shows ``now`` is ahead of those of the shards of these partitions, the nearest
-    of them, or behind (< 0); 0.0 where none answers."""
-    names = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
-    clocks = cluster.gather([(key, ("TIME",)) for key in names.values()])
-    return min(
-        (now - int(each[0]) - int(each[1]) / 1e6 for each in clocks if isinstance(each, list)), key=abs, default=0.0
-    )
 
 
 def _is_full(info: bytes) -> bool:

@@ -140,7 +140,8 @@ class WholeReader:
         PermissionRefused when no shard can be read."""
         shared, question, last = self._shared, (reading, takes), self._last
         changed = self._partitions.read(shared.cluster, question, due)
-        if not changed and last is not None and last.serves(question, due.now):
+        differ = shared.finisher.clocks.differ()
+        if not changed and not differ and last is not None and last.serves(question, due.now):
             return last.snapshot(due.now, shared.clock(), shared.down_after)
         table, errors = shared.positions.take([answer.applied for answer in self._partitions.answers], due.now)
         errors += shared.refills.read(shared.cluster, due.now, errors)
@@ -152,7 +153,7 @@ class WholeReader:
             begun = begun_of(table, range(len(table.members)), judge(table, values, due, newest=True).current())
             return self._finish(question, begun, due, errors, known)
         judged = judge(table, self._partitions.values(table.members), due)
-        if last is not None and last.question == question and not errors:
+        if last is not None and last.question == question and not errors and not differ:
             names = shared.naming.all_of(table.members)
             changes = last.changes(judged, names)
             if changes is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 from acquisition import compiled
@@ -12,7 +13,7 @@ from acquisition.link.resp import Address
 from acquisition.model.identity import is_own_name
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
-from acquisition.snapshot import lag, roster
+from acquisition.snapshot import clocks, lag, roster
 from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.books import Account, Books
 from acquisition.snapshot.lag import Lag
@@ -212,8 +213,6 @@ BEHIND_SECONDS = 5.0
 #: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
 READER_BEHIND_SECONDS = 30.0
 _FULL = 0.9
-#: Seconds by which clocks may differ: ages that are wrong by more mislead.
-_SKEW = 2.0
 _OTHER_FIGURES = (
     "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
     "who holds a partition"
@@ -286,15 +285,18 @@ def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
     ]
 
 
-def of_clocks(rows: Sequence[ShardStatus], before: float, after: float) -> list[Finding]:
-    """Shards whose clocks differ from this machine's, which showed ``before`` and ``after`` when they were asked."""
-    found = []
-    for row in rows:
-        ahead = max(before - row.clock, 0.0) or min(after - row.clock, 0.0)
-        if row.clock and abs(ahead) > _SKEW:
-            told = f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} it"
-            found.append(Finding(STALE, f"shard {row.address}", f"{told}: ages that are told here are wrong by that"))
-    return found
+def of_clocks(rows: Sequence[ShardStatus], accounts: Sequence[Account], before: float, after: float) -> list[Finding]:
+    """Shards whose clocks differ by more than half the shortest interval of ``accounts`` from this machine's, which
+    showed ``before`` and ``after`` when they were asked."""
+    ahead = {row.address: clocks.ahead_of(row.clock, before, after) for row in rows if row.clock}
+    limit = clocks.limit_of(account.interval for account in accounts)
+    age = before - max((account.wall for account in accounts if isfinite(account.wall)), default=0.0)
+    off = {address: by for address, by in ahead.items() if abs(by) > limit}
+    why = clocks.WHY[clocks.suspect(ahead, age, limit)] if off else ""
+    return [
+        Finding(STALE, f"shard {address}", f"the clock of this machine is {clocks.by_how_much(by)} it: {why}")
+        for address, by in off.items()
+    ]
 
 
 def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:

@@ -103,7 +103,7 @@ def read(
     before = wall()
     rows = shards.read(members)
     nobodies = shards.strangers(members, rows)
-    clocks = of_clocks(rows, before, wall())
+    after = wall()
     found: Books | None = None
     lags: list[Lag] | None = None
     live: Workers | None = None
@@ -132,7 +132,8 @@ def read(
     accounts = found.accounts if found is not None else []
     now = wall()
     findings += of_books(found, set_names) if found is not None else []
-    findings += of_shards(rows) + of_refusals(refusals, rows) + of_risks(rows) + of_seeds(nobodies) + clocks
+    findings += of_shards(rows) + of_refusals(refusals, rows) + of_risks(rows) + of_seeds(nobodies)
+    findings += of_clocks(rows, accounts, before, after)
     findings += of_filter(lags, live) if lags is not None and live is not None else []
     findings += of_readers(others or ())
     findings += of_archived(archived.values(), accounts, set_names)
@@ -198,7 +199,9 @@ def lost_by_reason(totals: Totals) -> dict[str, int]:
 
 def _freshness(accounts: Sequence[Account], now: float) -> Freshness | None:
     ages = sorted(
-        now - row.wall for row in accounts if row.wall and row.report != ENDED and math.isfinite(now - row.wall)
+        max(0.0, now - row.wall)
+        for row in accounts
+        if row.wall and row.report != ENDED and math.isfinite(now - row.wall)
     )
     if not ages:
         return None

@@ -10,7 +10,7 @@ key                                             type    written by; holds
 ``raw:{tag}``                                   stream  probes; a frame per entry: ``f``, signed: ``s``
 ``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.commit``)
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
-``dormant:{tag}``                               hash    filter; same of expired sets; HOST -> ``acquisition.wire.seen``
+``dormant:{tag}``                               hash    filter; of expired sets, and the roster (``wire.seen``), expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record with decision inputs, expires
 ``recent:{tag}:HOST:SET``                       string  filter; ring of recent values, expires
 ``names:{tag}:HOST:SET``                        string  filter; merged table (JSON), expires
