@@ -72,7 +72,7 @@ class HotDocument(Struct, frozen=True):
     others, if asked for. ``hosts`` counts all. ``blind`` says why no host at all can be judged: ``hot`` and ``not_hot``
     are null then, for nobody knows that none is."""
 
-    tick: int
+    tick: Annotated[int | None, Meta(description="null while no host is current")]
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
     errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
     blind: str
@@ -138,7 +138,7 @@ class MovesDocument(Struct, frozen=True):
     judged. ``blind`` says why there can be no proposals: that, or the log of migrations could not be read; both lists
     are null then."""
 
-    tick: int
+    tick: Annotated[int | None, Meta(description="null while no host is current")]
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
     errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
     rule: RuleDocument
@@ -240,11 +240,11 @@ def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
     )
 
 
-def _head(decided: Decided, tick: int | None) -> tuple[int, float, list[str], RuleDocument]:
+def _head(decided: Decided, tick: int | None) -> tuple[int | None, float, list[str], RuleDocument]:
     picture, rule = decided.picture, decided.method.rule
     parameters = msgspec.to_builtins(decided.method.parameters)
     told = RuleDocument(rule.name, rule.title, rule.source, parameters)
-    return picture.tick if tick is None else tick, round(picture.now, 6), list(picture.errors), told
+    return (picture.tick or None) if tick is None else tick, round(picture.now, 6), list(picture.errors), told
 
 
 def _figures(figures: tuple[Figure, ...]) -> list[ReasonFigure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
@@ -52,6 +52,7 @@ def reader(settings: Settings, options: argparse.Namespace) -> SnapshotReader:
 # -- Hot hosts and moves in words: the text of ``shardpulse query hot`` and ``moves`` (pure).
 
 _INDENT = "    "
+_NAMED = 3  #: names in the line that counts what is not moved
 
 
 def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
@@ -76,7 +77,7 @@ def move_lines(decided: Decided) -> Iterator[str]:
     yield from _head(
         decided,
         f"{counted(len(decided.heat.having(Outcome.HOT)), 'hot host')}, {counted(len(plan.moves), 'move')} proposed"
-        f" · VM: {method.selection.title} · destination: {method.placement.title}",
+        f"{_considered(plan.refusals)} · VM: {method.selection.title} · destination: {method.placement.title}",
     )
     for number, move in enumerate(plan.moves, 1):
         yield from _move(number, move)
@@ -85,7 +86,8 @@ def move_lines(decided: Decided) -> Iterator[str]:
 
 
 def _head(decided: Decided, summary: str) -> Iterator[str]:
-    yield f"tick {decided.picture.tick} · rule {decided.method.rule.name}: {decided.method.rule.title}"
+    tick = f"tick {decided.picture.tick}" if decided.picture.tick else "no current tick"
+    yield f"{tick} · rule {decided.method.rule.name}: {decided.method.rule.title}"
     yield summary
     yield ""
 
@@ -113,6 +115,18 @@ def _refusal(refusal: Refusal) -> str:
     if refusal.vm is not None:
         who = f"{printable(refusal.vm.name)} of {who}"
     return f"not moved: {who}: {printable(refusal.reason)}"
+
+
+def _considered(refusals: Sequence[Refusal]) -> str:
+    """What was considered and not moved, in short: reasons stand below."""
+    hosts = [each.host.name for each in refusals if each.vm is None]
+    vms = [each.vm.name for each in refusals if each.vm is not None]
+    parts = [
+        f"{counted(len(names), noun)} ({', '.join(names[:_NAMED])}{', …' * (len(names) > _NAMED)})"
+        for noun, names in (("host", hosts), ("VM", vms))
+        if names
+    ]
+    return f" · considered and not moved: {' and '.join(parts)}" if parts else ""
 
 
 def _figures(figures: tuple[Figure, ...]) -> Iterator[str]:

@@ -37,9 +37,10 @@ export function showMoves(document) {
   setText(parts.movesTitle, document.moves ? listed(document.moves, "proposed move") : "Moves: unknown");
   keyed(parts.moves, (document.moves ?? []).slice(0, MOST), (row) => `${row.vm.id} ${row.destination.id}`, moveCard, updateMove);
   const name = (row) => (row.vm ? `${printable(row.vm.name)} on ${printable(row.host)}` : printable(row.host));
-  fill(parts.refused, document.refused ?? [], (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, "considered and refused");
+  fill(parts.refused, document.refused ?? [], (row) => `${row.host_id} ${row.vm?.id} ${row.reason}`, (row) => `${name(row)}: ${printable(row.reason)}`, `considered and not moved: ${named((document.refused ?? []).map(name))}`);
 }
 
+const named = (names) => names.slice(0, 3).join(", ") + (names.length > 3 ? ", …" : "");
 const cut = (rows) => (rows.length > MOST ? ` (the first ${MOST})` : "");
 const listed = (rows, noun) => count(rows.length, noun) + cut(rows);
 
