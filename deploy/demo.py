@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import math
 import os
@@ -89,16 +90,14 @@ def main() -> int:
 class Voice:
     """Tells the person at the terminal what happens, on stderr and never into the output.
 
-    While a screen is shown, the newest message stands below it, and all are printed when it has gone.
+    While a screen is shown, messages wait until it has gone.
     """
 
     def __init__(self) -> None:
         self._held: deque[str] | None = None
-        self.newest = ""
 
     def __call__(self, text: str) -> None:
         """Say ``text``, or keep it for later."""
-        self.newest = text
         if self._held is not None:
             self._held.append(text)
             return
@@ -174,7 +173,13 @@ def _screen(quiet: bool) -> Iterator[Screen]:
     else:
         history, console = History(), Console()
         with say.held(), Live(console=console, auto_refresh=False, screen=True) as live:
-            yield lambda pipeline: live.update(_picture(pipeline, history, console.size.height), refresh=True)
+
+            def show(pipeline: Pipeline) -> None:
+                if not console.is_terminal:  # it is gone: rich would draw nothing from now on, and say nothing
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                live.update(_picture(pipeline, history, console.size.height), refresh=True)
+
+            yield show
 
 
 def _print_lines(pipeline: Pipeline) -> None:
@@ -188,8 +193,6 @@ def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableTyp
     assert pipeline.snapshot is not None
     fresh = pipeline.freshness()
     note = f"{freshness_text(fresh)} · {pipeline.seconds:.0f} s · Ctrl-C stops everything\n{loss_line(pipeline)}"
-    if say.newest:
-        note += f"\n{say.newest}"
     shards = shard_lines(pipeline)
     room = height - _FIXED_LINES - len(shards) - note.count("\n")
     metrics = HOST_METRICS[: max(3, room * 3 // 5)]

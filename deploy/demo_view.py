@@ -23,7 +23,7 @@ from acquisition.snapshot.block import Block
 from acquisition.snapshot.rows import Row, rows_of
 from acquisition.snapshot.selection import Selection
 from acquisition.snapshot.states import CURRENT
-from filters.text.quantities import ABSENT, quantity, seconds, shortened
+from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.states import state_style, validity
 
 #: What a scheduler looks at first; ``render`` shows those that the host has.
@@ -34,7 +34,6 @@ HOST_METRICS = (
     "network_transmit_bytes_per_second", "pressure_cpu_some_ratio",
 )  # fmt: skip
 BUSIEST_BY = "cpu_ratio"
-_NAME = 16  #: columns of an entity's name
 _PROCESS_METRICS = ("cpu_ratio", "memory_resident_bytes")
 
 
@@ -66,8 +65,8 @@ def render(
     note: str = "",
     metrics: Sequence[str] = HOST_METRICS,
 ) -> RenderableType:
-    """The whole screen, made for 80 columns and more: of each host its ``metrics`` and its
-    ``busiest`` processes; ``note`` ends it."""
+    """The whole screen, made for 80 columns and more: of each host its ``metrics`` and its ``busiest`` processes, with
+    as much of their names as fits; ``note`` ends it."""
     parts: list[RenderableType] = [_title(snapshot)]
     for name in _hosts(snapshot):
         rows = [row for block in _host_blocks(snapshot, name) for row in _chosen(block, metrics)]
@@ -141,21 +140,27 @@ def _state(block: Block) -> str:
 
 
 def _grid(*columns: str, left: int) -> Table:
-    """A table without lines, its first ``left`` columns aligned left."""
+    """A table without lines, its first ``left`` columns aligned left; the first one, names, has the room that the
+    others leave."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", expand=False)
     for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i < left else "right", no_wrap=True)
+        table.add_column(_name(name), justify="left" if i < left else "right", no_wrap=i > 0)
     return table
 
 
+def _name(text: str) -> Text:
+    """A name on one line, with an ellipsis where it is cut."""
+    return Text(printable(text), no_wrap=True, overflow="ellipsis")
+
+
 def _host(host: str, rows: Sequence[Row], history: History | None) -> RenderableType:
-    table = _grid(printable(host), "raw", "smoothed", "± dev", left=1)
+    table = _grid(host, "raw", "smoothed", "± dev", left=1)
     table.add_column("", no_wrap=True)
     table.add_column("validity", no_wrap=True)
     table.add_column("age", justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            Text(_short(row.metric)), *_figures(row), _spark(row, history), validity(row), seconds(row.age_seconds)
+            _name(_short(row.metric)), *_figures(row), _spark(row, history), validity(row), seconds(row.age_seconds)
         )
     return table
 
@@ -170,7 +175,7 @@ def _processes(rows: Sequence[tuple[Row, Row | None]], history: History | None) 
     table.add_column("age", justify="right", no_wrap=True)
     for cpu, memory in rows:
         table.add_row(
-            Text(shortened(cpu.entity, _NAME)), Text(_pid(cpu)),
+            _name(cpu.entity), Text(_pid(cpu)),
             quantity(cpu.last, cpu.unit), Text(quantity(cpu.mean, cpu.unit), "bold"), _spark(cpu, history),
             quantity(memory.mean, memory.unit) if memory else ABSENT, validity(cpu), seconds(cpu.age_seconds),
         )  # fmt: skip
@@ -185,7 +190,7 @@ def _shards(shards: Sequence[ShardLine]) -> RenderableType:
         shard = line.status
         core, load, memory, limit = _shard_cells(line)
         style = "red" if shard.problem or not shard.pinned else ""
-        table.add_row(Text(shard.address), Text(core, style), load, memory, limit, shard.problem or str(shard.frames))
+        table.add_row(_name(shard.address), Text(core, style), load, memory, limit, shard.problem or str(shard.frames))
     return table
 
 
@@ -226,7 +231,7 @@ def _pid(row: Row) -> str:
 
 def _short(metric: str) -> str:
     """The name without its unit, which the figure carries."""
-    return printable(metric.removesuffix("_per_second").removesuffix("_bytes").removesuffix("_ratio"))
+    return metric.removesuffix("_per_second").removesuffix("_bytes").removesuffix("_ratio")
 
 
 def _plain_host(block: Block, row: Row) -> str:

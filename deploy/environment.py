@@ -37,10 +37,12 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -97,6 +99,10 @@ _NO_REDIS = (
     f"{sys.version_info[0]}.{sys.version_info[1]}"
 )
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
+#: Lines of pip: a package that it takes, and what takes long besides.
+_TAKEN = re.compile(r"\s*(?:Downloading|Using cached) (?:\S*/)?([^\s/]+?)-(\d[^\s-]*)(?:-\S+\.whl|\.tar\.gz) \((.+)\)")
+_BUILT = re.compile(r"\s*Building \w+ for (\S+) .*: started")
+_UNPACKED = "Installing collected packages: "
 
 
 def main() -> int:
@@ -135,6 +141,7 @@ def prepare(extras: list[str]) -> Path:
         _require_redis_or_wheel()
         _install(venv, extras)
         _require_redis(venv)
+        say("compiling the modules that it imports")
         _runs(venv / "bin" / "python", _COMPILE)
         say(_native_step(venv))
         (venv / STAMP).write_text(wanted)
@@ -220,10 +227,20 @@ def _install(venv: Path, extras: list[str]) -> None:
     say("installing shardpulse and what it needs (versions in deploy/constraints.txt)")
     # compiling every module takes longer than all the rest, and most of them nobody imports; see _COMPILE
     run_quietly(
-        [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+        [str(venv / "bin" / "python"), "-m", "pip", "install", "--progress-bar=off", "--disable-pip-version-check",
          "--no-input", "--no-compile", "--constraint", str(CONSTRAINTS), *editable, what],
         "pip could not install the packages: is a package index reachable (PIP_INDEX_URL, proxy)?",
+        pip_progress,
     )  # fmt: skip
+
+
+def pip_progress(line: str) -> str:
+    """What a line of pip says to somebody who waits: a package with version and size, what is built or unpacked."""
+    if taken := _TAKEN.match(line):
+        return "  {} {} ({})".format(*taken.groups())
+    if built := _BUILT.match(line):
+        return f"  building {built[1]}"
+    return f"  unpacking {line.count(',') + 1} packages" if line.startswith(_UNPACKED) else ""
 
 
 def _copy(target: Path) -> Path:
@@ -313,18 +330,24 @@ def _apt(packages: list[str], why: str) -> None:
     fail(f"apt could not install {' '.join(packages)}: {_last_line(done.stderr)}")
 
 
-def run_quietly(command: list[str], failure: str) -> None:
-    """Run to the end; its output only when it fails. It dies with this process."""
+def run_quietly(command: list[str], failure: str, progress: Callable[[str], str] = lambda _: "") -> None:
+    """Run to the end; its output only when it fails, and until then what ``progress`` makes of each line. It dies with
+    this process."""
     with subprocess.Popen(
         lifeline.tied(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as child:
+        assert child.stdout is not None
+        output = []
         try:
-            output, _ = child.communicate()
+            for line in child.stdout:
+                output.append(line)
+                if text := progress(line):
+                    say(text)
         except BaseException:
             child.terminate()
             raise
     if child.returncode != 0:
-        sys.stderr.write(output)
+        sys.stderr.writelines(output)
         fail(failure)
 
 

@@ -19,6 +19,8 @@ class StopSignals:
         self._readable, writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         for number in _SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # started by nohup(1): it goes on without its terminal
             signal.signal(number, self._note)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # deploy/environment.py has blocked them until here
 

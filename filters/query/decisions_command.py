@@ -132,8 +132,7 @@ def _considered(refusals: Sequence[Refusal]) -> str:
 def _figures(figures: tuple[Figure, ...]) -> Iterator[str]:
     for figure in figures:
         text = f"{_INDENT}{_INDENT}{figure.name} = {quantity(figure.value, figure.unit)}"
-        if figure.unit in ("ratio", "cores", "count"):
-            text += f" {figure.unit}"
+        text += {"cores": " of a core", "count": " count"}.get(figure.unit, "")
         if figure.validity:
             text += f" · {figure.validity} · age {seconds(figure.age_seconds)}"
             if figure.stale_seconds:

@@ -16,15 +16,19 @@ LEAST = 2.0**-126  #: what is nearer to 0 is what a moving average leaves of an 
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A value in its base unit with about three significant digits: ``1.25 GiB/s``, ``0.037``, ``12.5k``."""
+    """A value with its unit and about three significant digits: ``1.25 GiB/s``, ``3.7%``, ``12.5k``. Ratios are in
+    percent, and so are cores: 100% is one."""
     if value is None or not math.isfinite(value):
         return ABSENT
+    if unit in ("ratio", "cores"):
+        percent = round(100 * value, 1) + 0.0  # + 0.0: not -0.0
+        if abs(percent) >= 100_000:
+            return f"{_scaled(percent, 1000, _DECIMAL, '')}%"
+        return f"{percent:.{1 if abs(percent) < 100 else 0}f}%"
     if unit.startswith("bytes"):
         return f"{_scaled(value, 1024, _BINARY, ' ')}{printable(unit[len('bytes') :])}"
     if abs(value) >= 10_000:
         return _scaled(value, 1000, _DECIMAL, "")
-    if unit in ("ratio", "cores"):
-        return f"{round(value, 3) + 0.0:.{3 if abs(value) < 9.9995 else 1}f}"  # + 0.0: not -0.000
     if abs(value) < 0.0005 and value:
         return "0.000"  # what a moving average leaves of an event of long ago
     return f"{value:.0f}" if value == int(value) or abs(value) >= 999.5 else f"{value:.3g}"
@@ -61,12 +65,6 @@ def seconds(value: float | None) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 host``, ``2 hosts``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def shortened(text: str, length: int) -> str:
-    """Printable text of at most ``length`` characters, with an ellipsis where something is cut."""
-    text = printable(text)
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _scaled(value: float, step: int, prefixes: tuple[str, ...], space: str) -> str:

@@ -198,8 +198,8 @@ _HOST = Column(NAME, "HOST", 14, _name, lambda rows, at: rows.names[at], right=F
 _LABEL = Column("id", "ID", 7, _label, lambda rows, at: rows.labels[at], rank=1, absent="")
 _CPU = Column(
     CPU, "CPU", 7, _mean, lambda rows, at: figure(float(rows.mean[at]), rows.units[at]), lambda rows: rows.mean,
-    "smoothed use: of a host 1 - idle - iowait, a part of all its cores; of a VM or process in cores. "
-    "An arrow: it changes by more than 0.005 per second", rank=8, absent=MISSING,
+    "smoothed use: of a host 1 - idle - iowait in percent of all its cores; of a VM or process in percent of one core. "
+    "An arrow: it changes by more than 0.5% per second", rank=8, absent=MISSING,
 )  # fmt: skip
 _DEVIATION = Column(
     DEVIATION, "±DEV", 5, _deviation, lambda rows, at: quantity(float(rows.deviation[at]), rows.units[at]),

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -35,6 +36,7 @@ from acquisition.shards import machine
 from acquisition.snapshot import books
 from acquisition.wire import keys
 from tests.support import ROOT
+from tests.support.terminal import Terminal
 from tests.support.waiting import eventually
 
 DEMO = str(ROOT / "deploy" / "demo")
@@ -55,7 +57,12 @@ class Demo:
         self._log = log
         with open(log, "wb") as said:
             self.process = subprocess.Popen(
-                [*command, *arguments], stdout=stdout, stderr=said, text=True, start_new_session=True
+                [*command, *arguments],
+                stdout=stdout,
+                stderr=said,
+                text=True,
+                start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  whatever nohup ignores
             )
         self._heard = 0  #: lines
         self.family: dict[int, int] = {}
@@ -272,6 +279,56 @@ def test_a_terminal_is_redrawn_and_given_back(demo, monkeypatch):
         for words in SHOWN:
             assert words in screen
         assert b"samples made of" in after
+
+
+def test_no_message_stands_in_the_view():
+    with viewed("--interval", "0.5") as terminal:
+        shown = terminal.until(lambda text: re.search(r"applied [1-9]", text) and text)
+        assert "first smoothed value" not in shown
+        assert shown.splitlines()[-1].strip() == "" or "frames resent" in shown.rstrip().splitlines()[-1]
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.end() == 0
+        assert "first smoothed value" in terminal.said()
+
+
+def viewed(*arguments: str, columns: int = 80) -> Terminal:
+    """A demo in the foreground of a terminal of its own."""
+    code = (
+        f"import runpy, sys; sys.path.insert(0, {str(ROOT / 'deploy')!r}); runpy.run_path({SCRIPT!r}, None, '__main__')"
+    )
+    return Terminal(arguments, columns, 40, code)
+
+
+def test_it_ends_with_its_terminal(demo):
+    with viewed() as terminal:
+        terminal.until(lambda text: "samples lost 0" in text)
+        family = [child.pid for child in psutil.Process(terminal.pid).children(recursive=True)]
+        terminal.hang_up()  # with SIGHUP
+        terminal.process.wait(PATIENCE)
+        eventually(lambda: terminal.state() in ("", "Z"), PATIENCE)
+        eventually(lambda: not any(map(psutil.pid_exists, family)), PATIENCE)
+    master, slave = pty.openpty()  # not its session's terminal: without SIGHUP
+    running = demo(stdout=slave)
+    os.close(slave)
+    shown = b""
+    while b"samples lost" not in shown:
+        shown += os.read(master, 65536)
+    running.survey()
+    os.close(master)
+    code, _ = running.finish()
+    assert code == 1
+    assert "the output cannot be written" in running.said[-1]
+    running.assert_nothing_is_left()
+
+
+def test_nohup_lets_it_live_without_its_terminal(demo):
+    running = demo("--json", command=("nohup", sys.executable, SCRIPT))
+    running.run()
+    running.process.send_signal(signal.SIGHUP)
+    running.flows_on()
+    running.stop()
+    assert running.document()["samples_lost"] == 0
+    running.assert_nothing_is_left()
 
 
 def test_a_signal_stops_everything_in_order(demo):

@@ -98,14 +98,25 @@ def test_the_screen_fits_80_columns_and_25_plus_lines(snapshot: Snapshot) -> Non
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 80
     assert len(lines) < 45
-    assert "…" not in text.replace("process with a …", ""), "only names are cut"
+    assert "…" not in text, "names have the room that is left"
     for word in (
-        f"tick {TICK}", "raw", "smoothed", "validity", "age", "cpu_user", "pressure_cpu_some", "0.123", "MISSING",
-        "busiest", "process with a …", "127.0.0.1:17600", "0 pinned", "3.5%", "12.0 MiB", "1,234,567",
+        f"tick {TICK}", "raw", "smoothed", "validity", "age", "cpu_user", "pressure_cpu_some", "12.3%", "MISSING",
+        "busiest", "process with a name 19", "127.0.0.1:17600", "0 pinned", "3.5%", "12.0 MiB", "1,234,567",
         "1 NOT PINNED", "its process is gone", "samples lost 0", "made 1,234,567", "pending 555",
         "vmstat (procps 4.0.2), pidstat (sysstat 12.6.1)", "web2 processes late: 3 behind tick", "Ctrl-C",
     ):  # fmt: skip
         assert word in text, word
+
+
+def test_only_names_are_cut_and_only_where_they_do_not_fit(cluster: Cluster, reader: SnapshotReader) -> None:
+    long = "kworker/u8:3-events_unbound of a name that fits into no 80 columns, but into 120 of them"
+    Scene(cluster).host("web1", [TICK], names=[long])
+    narrow, wide = (text_of(render(reader.coherent(), SHARDS, BOOKS), width) for width in (80, 200))
+    (cut,) = [line for line in narrow if line.startswith("kworker/")]
+    assert cut.startswith(long[:20])
+    assert "…" in cut
+    assert cut.endswith(" s")  # its age
+    assert any(line.startswith(f"{long} ") for line in wide)
 
 
 def test_a_narrow_terminal_does_not_break_it(snapshot: Snapshot) -> None:
@@ -128,7 +139,7 @@ def test_plain_lines_stand_alone(snapshot: Snapshot) -> None:
     assert firsts.count("late") == 1
     assert "\x1b" not in "".join(lines)
     assert any(
-        line.startswith(f"host web1 tick {TICK} cpu_user_ratio raw 1.123 smoothed 0.123 VALID age") for line in lines
+        line.startswith(f"host web1 tick {TICK} cpu_user_ratio raw 112% smoothed 12.3% VALID age") for line in lines
     )
 
 
@@ -172,9 +183,11 @@ def test_history_forgets() -> None:
     [
         (None, "bytes", "-"), (float("nan"), "ratio", "-"), (0.0, "bytes", "0 B"), (1023.0, "bytes", "1023 B"),
         (1536.0, "bytes", "1.50 KiB"), (12 << 20, "bytes", "12.0 MiB"), (1 << 40, "bytes/s", "1.00 TiB/s"),
-        (2.0**70, "bytes", "1048576 PiB"), (-1536.0, "bytes", "-1.50 KiB"), (0.0371, "ratio", "0.037"),
+        (2.0**70, "bytes", "1048576 PiB"), (-1536.0, "bytes", "-1.50 KiB"), (0.0371, "ratio", "3.7%"),
         (12345.0, "1/s", "12.3k"), (3.0, "tasks", "3"), (2.345, "tasks", "2.35"), (999.6, "1/s", "1000"),
-        (1.5e-27, "1/s", "0.000"), (-0.0002, "ratio", "0.000"), (0.0123, "tasks", "0.0123"),
+        (1.5e-27, "1/s", "0.000"), (-0.0002, "ratio", "0.0%"),
+        (0.99949, "ratio", "99.9%"), (0.9996, "ratio", "100%"), (12.34, "cores", "1234%"), (1e5, "ratio", "10.0M%"),
+        (0.0123, "tasks", "0.0123"),
     ],
 )  # fmt: skip
 def test_quantities(value: float | None, unit: str, text: str) -> None:

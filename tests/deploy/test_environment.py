@@ -156,6 +156,32 @@ def test_a_failing_installation_shows_why_and_leaves_no_stamp(environment, check
     assert not list(tmp_path.rglob(environment.STAMP))
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("  Downloading numpy-2.1.3-cp311-cp311-manylinux_2_17_x86_64.whl (16.3 MB)\n", "  numpy 2.1.3 (16.3 MB)"),
+        ("  Downloading https://a.b/c/rich-13.9.4-py3-none-any.whl (242 kB)\n", "  rich 13.9.4 (242 kB)"),
+        ("  Using cached python-watcher-17.0.0.tar.gz (2.1 MB)\n", "  python-watcher 17.0.0 (2.1 MB)"),
+        ("  Downloading rich-13.9.4-py3-none-any.whl.metadata (18 kB)\n", ""),
+        ("  Building editable for shardpulse (pyproject.toml): started\n", "  building shardpulse"),
+        ("Installing collected packages: rich, numpy, shardpulse\n", "  unpacking 3 packages"),
+        ("Collecting rich>=13.0\n", ""),
+    ],
+)
+def test_packages_are_named_as_they_come(environment, line, said):
+    assert environment.pip_progress(line) == said
+
+
+def test_progress_is_said_while_a_command_runs(environment, tmp_path, capsys):
+    def progress(line):
+        (tmp_path / "heard").touch()
+        return line.strip()
+
+    wait = "for i in $(seq 300); do [ -e heard ] && exit; sleep 0.1; done; exit 1"
+    environment.run_quietly(["/bin/sh", "-c", f"cd {tmp_path}; echo a package; {wait}"], "it was not heard", progress)
+    assert capsys.readouterr().err == "shardpulse: a package\n"
+
+
 def test_a_stamp_makes_the_second_start_fast(environment, checkout, tmp_path):
     environment.prepare([])
     environment.prepare([])

@@ -71,8 +71,8 @@ def test_a_table_of_complete_lines(scene: Scene, addresses: str, capsys: Capture
     head, *lines = out.splitlines()
     assert head.split()[:4] == ["HOST", "CPU", "±DEV", "TREND/S"] or head.split()[2] == "~DEV"
     assert [line.split()[0] for line in lines] == ["busy", "calm", "dark", "gone", "partial"]
-    assert lines[0].split()[1] == "0.950"
-    assert lines[0].split()[5] == "0.900", "memory used"
+    assert lines[0].split()[1] == "95.0%"
+    assert lines[0].split()[5] == "90.0%", "memory used"
     assert lines[1].split()[6] == "1", "one sample failed a check"
     assert "missing" in lines[2]
     assert "MISSING" in lines[2]
@@ -143,7 +143,7 @@ def test_lines_stand_alone(scene: Scene, addresses: str, capsys: Capture) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:7]] == ["host", "host", "host", "down", "current", "shard", "shard"]
     assert lines[0].startswith("host busy tick ")
-    assert "smoothed 0.950 VALID age " in lines[0]
+    assert "smoothed 95.0% VALID age " in lines[0]
     assert "smoothed missing MISSING" in lines[2]
 
 

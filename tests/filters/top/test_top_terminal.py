@@ -107,7 +107,7 @@ def fits(text: str, columns: int = 80) -> bool:
 
 def test_from_hosts_to_a_vm_and_back(top: Callable[..., Terminal], plant: Plant) -> None:
     terminal = top()
-    text = terminal.until(lambda text: "0.930" in row_of(text, "hot") and "down, heard of" in row_of(text, "gone"))
+    text = terminal.until(lambda text: "93.0%" in row_of(text, "hot") and "down, heard of" in row_of(text, "gone"))
     assert "shards 2 of 2" in text
     assert fits(text)
     assert len(terminal.lines) == 24
@@ -116,7 +116,7 @@ def test_from_hosts_to_a_vm_and_back(top: Callable[..., Terminal], plant: Plant)
     assert [line[1:5] for line in text.splitlines()[3:5]] == ["hot ", "warm"]
     assert "missing" in row_of(text, "unsure")
     assert "RANGE" in row_of(text, "unsure")
-    assert "0.750" in row_of(text, "warm")
+    assert "75.0%" in row_of(text, "warm")
 
     terminal.press("\r")
     text = terminal.until(lambda text: "hot · vms  30 rows" in text and "hot-vm-29" in text)
@@ -148,16 +148,16 @@ def test_from_hosts_to_a_vm_and_back(top: Callable[..., Terminal], plant: Plant)
 
 def test_a_late_host_loses_its_figures_and_has_a_gap_afterwards(top: Callable[..., Terminal], plant: Plant) -> None:
     terminal = top()
-    terminal.until(lambda text: "0.400" in row_of(text, "late"))
+    terminal.until(lambda text: "40.0%" in row_of(text, "late"))
     terminal.until(lambda text: "1 down" in text)
     plant.late.set()
     try:
         text = terminal.until(lambda text: "late, heard of" in row_of(text, "late"))
-        assert "0.400" not in row_of(text, "late")
+        assert "40.0%" not in row_of(text, "late")
         assert "1 late, 1 down" in text
     finally:
         plant.late.clear()
-    text = terminal.until(lambda text: "0.400" in row_of(text, "late"))
+    text = terminal.until(lambda text: "40.0%" in row_of(text, "late"))
     assert "?" in row_of(text, "late")
 
 
@@ -241,7 +241,7 @@ def test_it_follows_the_size(top: Callable[..., Terminal]) -> None:
 
 def test_without_colours_and_without_utf8(top: Callable[..., Terminal]) -> None:
     terminal = top(NO_COLOR="1", LC_ALL="C", wait="gone")
-    terminal.until(lambda text: "0.930" in row_of(text, "hot"))
+    terminal.until(lambda text: "93.0%" in row_of(text, "hot"))
     assert terminal.raw.isascii()
     colours = [code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.raw) for code in found.split(b";")]
     assert not [code for code in colours if code[:1] in (b"3", b"4", b"9") and len(code) > 1]
@@ -280,7 +280,7 @@ def test_output_that_is_held_does_not_hold_the_end_up(top: Callable[..., Termina
 
 def test_a_still_picture_sends_little(top: Callable[..., Terminal]) -> None:
     terminal = top()
-    terminal.until(lambda text: "0.930" in row_of(text, "hot"))
+    terminal.until(lambda text: "93.0%" in row_of(text, "hot"))
     terminal.press("p")
     terminal.until(lambda text: "PAUSED" in text)
     before = len(terminal.raw)
@@ -291,7 +291,7 @@ def test_a_still_picture_sends_little(top: Callable[..., Terminal]) -> None:
 def test_no_terminal_no_screen(plant: Plant, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "acquisition", "top", "--shards", plant.addresses, "--top", "1"]
     piped = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert piped.stdout.splitlines()[1].split()[:2] == ["hot", "0.930"]
+    assert piped.stdout.splitlines()[1].split()[:2] == ["hot", "93.0%"]
     assert "\x1b" not in piped.stdout
     dumb = Terminal(["top", "--shards", plant.addresses], TERM="dumb")
     with dumb:

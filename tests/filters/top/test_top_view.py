@@ -83,7 +83,7 @@ def test_the_hottest_come_first_and_hosts_without_a_value_are_not_idle() -> None
     assert len(lines) == 24
     assert [line[1:].split()[0] for line in lines[3:7]] == ["web2", "web1", "db", "gone"]
     assert "missing" in lines[5]
-    assert "0.000" not in lines[5]
+    assert " 0.0%" not in lines[5]
     assert lines[6][1:].split()[:2] == ["gone", "down,"]
     assert "heard of 1.20 s ago: 33 behind tick 100" in lines[6]
     assert not any(figure in lines[6] for figure in ("0.0", "0.5", "█"))
