@@ -183,6 +183,7 @@ def _unit(server: Server, name: str) -> str:
 Description=shardpulse shard {name}
 Wants=network-online.target
 After=network-online.target
+ConditionPathExists={server.file("redis.conf")}
 StartLimitIntervalSec=0
 
 [Service]

@@ -28,6 +28,7 @@ NAME = "shardpulse-probe"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 #: Debian's tools want an address; names below .invalid are nobody's (RFC 2606). CONTRIBUTING.md says how to reach us.
 _MAINTAINER = "the shardpulse authors <authors@shardpulse.invalid>"
+_SYSUSERS = "systemd | systemd-standalone-sysusers | systemd-sysusers"  #: as debhelper names what makes the user
 #: What of the product a probe's host gets.
 _PACKAGES = ("acquisition", "probes")
 _COMMANDS = ("probe", "replay", "capture", "config")
@@ -85,6 +86,7 @@ def _install(root: Path, ours: Path, others: Sequence[Path], source: Source) -> 
     written = {
         "usr/bin/shardpulse": _START,
         f"usr/lib/systemd/system/{NAME}.service": unit.replace("/usr/local/bin/", "/usr/bin/"),
+        f"usr/lib/sysusers.d/{NAME}.conf": (given / "debian/sysusers.conf").read_text(),
         f"usr/lib/tmpfiles.d/{NAME}.conf": (given / "debian/tmpfiles.conf").read_text(),
         "etc/shardpulse/probe.toml": (given / "debian/probe.toml").read_text(),
         f"usr/share/doc/{NAME}/copyright": _copyright(others),
@@ -121,9 +123,12 @@ def _entry_points(text: str) -> str:
 
 
 def _version(ours: Path, source: Source) -> str:
-    """Later commits have greater versions."""
+    """The release's where a tag names the commit so; else below the release (deb-version(7)), the later the greater."""
+    release = pinned.version(ours)
+    if f"v{release}" in source.tags:
+        return release
     moment = datetime.fromtimestamp(source.epoch, UTC).strftime("%Y%m%d.%H%M%S")
-    return f"{pinned.version(ours)}+git{moment}.{source.commit[:7] or 'uncommitted'}"
+    return f"{release}~git{moment}.{source.commit[:7] or 'uncommitted'}"
 
 
 def _architecture(targets: Sequence[Target]) -> str:
@@ -148,7 +153,7 @@ Version: {version}
 Architecture: {architecture}
 Maintainer: {_MAINTAINER}
 Installed-Size: {kilobytes}
-Depends: python3 (>= 3.{minors[0]}), python3 (<< 3.{minors[-1] + 1}), libc6 (>= 2.17), adduser
+Depends: python3 (>= 3.{minors[0]}), python3 (<< 3.{minors[-1] + 1}), libc6 (>= 2.17), {_SYSUSERS}
 Section: admin
 Priority: optional
 Description: samples this host for the shards of shardpulse

@@ -23,11 +23,12 @@ _PARTS = (
 
 
 class Source(NamedTuple):
-    """An exported source: where it lies, which commit it is ("" for files as they lie), seconds since 1970."""
+    """An exported source: where it lies, its commit ("" for files as they lie), time (seconds since 1970) and tags."""
 
     directory: Path
     commit: str
     epoch: int
+    tags: frozenset[str] = frozenset()
 
 
 def export(target: Path, revision: str, *, as_it_lies: bool = False) -> Source:
@@ -47,7 +48,9 @@ def export(target: Path, revision: str, *, as_it_lies: bool = False) -> Source:
         recorded.record(target, commit[: recorded.DIGITS])
     for path in [target, *target.rglob("*")]:
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-    return Source(target, "" if as_it_lies else commit, _epoch(commit))
+    if as_it_lies:
+        return Source(target, "", _epoch(commit))
+    return Source(target, commit, _epoch(commit), frozenset(_git("tag", "--points-at", commit).decode().split()))
 
 
 def _epoch(commit: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from acquisition import __version__
+from tests.support import ROOT
 from tests.support.built import built, commit_of_the_checkout
 from tests.support.hosts import Host
 from tests.support.hosts.demanded import hosts_for_a_test
@@ -45,6 +48,17 @@ def test_sums_and_bill_are_of_the_package(package: Path) -> None:
     assert {each["name"] for each in bill["components"]} == {"hiredis"}  # once for each Python that the hosts may have
 
 
+def test_a_commit_is_older_than_its_release(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = package.name.split("_")[1]
+    assert re.fullmatch(rf"{re.escape(__version__)}~git20260102\.030405\.[0-9a-f]{{7}}", version)
+    subprocess.run(["dpkg", "--compare-versions", version, "lt", __version__], check=True)
+    monkeypatch.syspath_prepend(str(ROOT / "deploy"))
+    debian, source = (importlib.import_module(f"building.{name}") for name in ("debian", "source"))
+    ours = Path(f"shardpulse-{__version__}-cp311-abi3-linux_x86_64.whl")
+    tagged = source.Source(tmp_path, "0123456789", 1, frozenset({f"v{__version__}"}))
+    assert debian._version(ours, tagged) == __version__
+
+
 @pytest.fixture(scope="module")
 def host(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with hosts_for_a_test(tmp_path_factory.mktemp("hosts"), ["one"]) as running:
@@ -73,9 +87,14 @@ def test_control_and_copyright_name_authors_and_licence(package: Path, tmp_path:
 
 
 def test_it_installs_runs_and_leaves_nothing(host: Host) -> None:
-    host.ssh("dpkg --install /root/probe.deb")
+    assert "/etc/shardpulse/probe.toml says what to fill in" in host.ssh("dpkg --install /root/probe.deb")
+    assert host.ssh("getent passwd shardpulse").endswith(":/nonexistent:/usr/sbin/nologin\n")
     assert host.try_ssh("python3 -m pip --version").returncode == 1
-    assert host.ssh(_STATE) == "inactive\n"  # it has to be told first where the shards are
+    host.ssh("systemctl start shardpulse-probe")  # which has to be told first where the shards are
+    assert host.ssh(_STATE) == "inactive\n"
+    said = host.try_ssh("systemctl status --no-pager shardpulse-probe").stdout
+    assert "unmet condition check (ConditionPathExists=/etc/shardpulse/probe.password)" in said
+    assert "Docs: file:/etc/shardpulse/probe.toml" in said
     assert '"name":"one"' in host.ssh("shardpulse probe --dry-run --ticks 1")
     assert host.ssh("shardpulse config --file /etc/shardpulse/probe.toml").startswith("# shardpulse.toml")
     assert host.try_ssh("shardpulse serve").returncode == 2

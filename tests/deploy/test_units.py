@@ -119,6 +119,20 @@ def test_a_part_that_fails_again_and_again_is_still_started(running: Installed) 
         running.restore("serve")
 
 
+@pytest.mark.parametrize("part", [*PARTS, f"shard@{PORT}"])
+def test_a_part_without_its_configuration_is_not_started_and_says_why(part: str, installed: Installed) -> None:
+    host = installed.host
+    missing = [f"{ETC}/{part}.toml", f"{ETC}/{part}.password"] if part in PARTS else [f"{ETC}/shard-{PORT}/redis.conf"]
+    for path in missing:
+        host.ssh(f"systemctl stop shardpulse-{part}; mv {path} {path}.away; systemctl start shardpulse-{part}")
+        try:
+            assert installed.property(part, "ActiveState") == "inactive"
+            said = host.try_ssh(f"systemctl status --no-pager shardpulse-{part}").stdout
+            assert f"unmet condition check (ConditionPathExists={path})" in said
+        finally:
+            host.ssh(f"mv {path}.away {path}; systemctl start shardpulse-{part}", seconds=120)
+
+
 def test_the_ring_outlives_the_probe(running: Installed) -> None:
     """What the filter has not read when the probe is killed is not lost, nor what is made while there is no shard."""
     host = running.host
