@@ -27,6 +27,7 @@ from report import document, failures, freshness_text, loss_line, shard_lines, s
 from rich.console import Console, RenderableType
 from rich.live import Live
 from stop_signals import StopSignals
+from usage import whole_name
 from workspace import workspace
 
 from acquisition import help_text, stderr
@@ -197,7 +198,7 @@ def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableTyp
     room = height - _FIXED_LINES - len(shards) - note.count("\n")
     metrics = HOST_METRICS[: max(3, room * 3 // 5)]
     busiest = max(2, min(20, room - len(metrics)))
-    return render(pipeline.snapshot, shards, view_books(pipeline), history, busiest, note, metrics)
+    return render(pipeline.snapshot, shards, view_books(pipeline), history, busiest, note, metrics, whole_name)
 
 
 def _name_what_would_be_better() -> None:

@@ -7,7 +7,7 @@ show. Nothing here reads a clock, a shard or a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from demo_history import History
@@ -64,9 +64,10 @@ def render(
     busiest: int = 8,
     note: str = "",
     metrics: Sequence[str] = HOST_METRICS,
+    whole_name: Callable[[str, str], str] = lambda _, name: name,
 ) -> RenderableType:
     """The whole screen, made for 80 columns and more: of each host its ``metrics`` and its ``busiest`` processes, with
-    as much of their names as fits; ``note`` ends it."""
+    as much of their names (``whole_name`` of pid and name) as fits; ``note`` ends it."""
     parts: list[RenderableType] = [_title(snapshot)]
     for name in _hosts(snapshot):
         rows = [row for block in _host_blocks(snapshot, name) for row in _chosen(block, metrics)]
@@ -74,7 +75,7 @@ def render(
             parts += [Text(), _host(name, rows, history)]
         processes = busiest_processes(snapshot, name, busiest)
         if processes:
-            parts += [Text(), _processes(processes, history)]
+            parts += [Text(), _processes(processes, history, whole_name)]
     parts += [Text(), _shards(shards), Text(), _books(books)]
     if note:
         parts.append(Text(note, "dim"))
@@ -165,7 +166,9 @@ def _host(host: str, rows: Sequence[Row], history: History | None) -> Renderable
     return table
 
 
-def _processes(rows: Sequence[tuple[Row, Row | None]], history: History | None) -> RenderableType:
+def _processes(
+    rows: Sequence[tuple[Row, Row | None]], history: History | None, whole_name: Callable[[str, str], str]
+) -> RenderableType:
     table = _grid("busiest", "pid", left=1)
     for name in ("cpu raw", "smoothed"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -175,7 +178,7 @@ def _processes(rows: Sequence[tuple[Row, Row | None]], history: History | None) 
     table.add_column("age", justify="right", no_wrap=True)
     for cpu, memory in rows:
         table.add_row(
-            _name(cpu.entity), Text(_pid(cpu)),
+            _name(whole_name(_pid(cpu), cpu.entity)), Text(_pid(cpu)),
             quantity(cpu.last, cpu.unit), Text(quantity(cpu.mean, cpu.unit), "bold"), _spark(cpu, history),
             quantity(memory.mean, memory.unit) if memory else ABSENT, validity(cpu), seconds(cpu.age_seconds),
         )  # fmt: skip

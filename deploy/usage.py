@@ -1,12 +1,15 @@
-"""What processes take, from /proc: CPU to the nanosecond (schedstat), memory by share (PSS)."""
+"""What processes take, from /proc: CPU to the nanosecond (schedstat), memory by share (PSS); and their whole names."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from pathlib import Path
 
 from probes.account import pss_bytes
+
+_COMM_BYTES = 15
 
 
 def cpu_seconds(pid: int) -> float | None:
@@ -17,6 +20,16 @@ def cpu_seconds(pid: int) -> float | None:
         for task in Path(f"/proc/{pid}/task").iterdir():
             total = (total or 0.0) + int((task / "schedstat").read_text().split()[0]) * 1e-9
     return total
+
+
+def whole_name(pid: str, name: str) -> str:
+    """The name of a process of this machine from its command line, where the kernel has cut it (15 bytes, proc(5))."""
+    if len(name.encode()) == _COMM_BYTES:
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2]  # the second one: of a script
+            names = [os.path.basename(word).decode(errors="replace") for word in words]
+            return next((whole for whole in names if whole.startswith(name)), name)
+    return name
 
 
 def children(pid: int) -> list[int]:

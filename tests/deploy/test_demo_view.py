@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from demo_history import History
 from demo_view import HOST_METRICS, Books, ShardLine, busiest_processes, plain_lines, render
 from report import freshness_text
 from rich.console import Console, RenderableType
+from usage import whole_name
 
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
@@ -24,6 +28,7 @@ from acquisition.wire.position import Position
 from filters.text.quantities import exact, quantity, seconds
 from filters.text.sparkline import bars
 from tests.support.scene import Scene, entities, record
+from tests.support.waiting import eventually
 
 NOW = 1_000_000.75
 TICK = 999_999
@@ -117,6 +122,23 @@ def test_only_names_are_cut_and_only_where_they_do_not_fit(cluster: Cluster, rea
     assert "…" in cut
     assert cut.endswith(" s")  # its age
     assert any(line.startswith(f"{long} ") for line in wide)
+
+
+@pytest.mark.parametrize("kind", ["program", "script"])
+def test_a_name_that_the_kernel_has_cut_is_whole(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "command-with-a-long-name"
+    if kind == "program":
+        shutil.copy("/bin/sh", file)
+    else:
+        file.write_text("#!/bin/sh\nread line\n")
+        file.chmod(0o755)
+    with subprocess.Popen([file, "-c", "read line"], stdin=subprocess.PIPE) as process:
+        pid = str(process.pid)
+        eventually(lambda: Path(f"/proc/{pid}/comm").read_text() == "command-with-a-\n")
+        assert whole_name(pid, "command-with-a-") == file.name
+        assert whole_name(pid, "command") == "command"
+        assert whole_name(pid, "another-of-15-b") == "another-of-15-b"
+        process.kill()
 
 
 def test_a_narrow_terminal_does_not_break_it(snapshot: Snapshot) -> None:
