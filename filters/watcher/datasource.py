@@ -102,12 +102,13 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
     def check_availability(self) -> str:
         """``available`` when every shard can be read now, else ``not available``; the log says which cannot."""
         try:
-            errors = self._read().errors
+            found = self._read()
+            errors, is_whole = found.errors, found.is_whole
         except ShardpulseError as error:
-            errors = (str(error),)
+            errors, is_whole = (str(error),), False
         for message in errors:
             LOG.warn(message)
-        return NOT_AVAILABLE if errors else AVAILABLE
+        return AVAILABLE if is_whole else NOT_AVAILABLE
 
     def list_metrics(self) -> set[str]:
         """The values of ``METRIC_MAP`` that some host sends; empty when no shard can be read."""

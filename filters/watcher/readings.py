@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from acquisition.errors import EXIT_UNAVAILABLE
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
+from acquisition.snapshot.verdict import exit_code
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.watcher.meters import METERS, Meter, NoValue
@@ -44,6 +46,7 @@ class Readings:
 
     def __init__(self, snapshot: Snapshot, max_age_seconds: float) -> None:
         self.errors = snapshot.errors
+        self.is_whole = exit_code(snapshot) != EXIT_UNAVAILABLE  #: also where there is no host to see
         self.taken_at = snapshot.now  #: seconds since 1970, by the clock of the reader
         self._max_age = max_age_seconds
         self._blocks = snapshot.blocks
