@@ -28,6 +28,6 @@ def draw(document: Mapping[str, Any], path: Path, most: float) -> None:
         axis.set_yticks(range(len(row["to_none"])), [*row["to_none"]])
         axis.set_ylim(len(row["to_none"]) - 0.5, -0.5)
         axis.set_title(f"{_TITLES[loop]}: {row['ms_per_iteration']['none']:.2f} ms without statements", fontsize=10)
-        axis.set_xlabel("CPU time to none; mean with its 95% interval, and each round")
+        axis.set_xlabel("CPU time, none = 1")
         axis.grid(alpha=0.3, axis="x")
     figure.savefig(path, dpi=80, metadata={"Software": ""})

@@ -94,7 +94,7 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
         log.apply(log.levels(settings.log.levels, options.log))
         say("tokens, certificate and levels of the log read again")
     except ShardpulseError as error:
-        say.warn(f"{error}; the old tokens, certificate and levels of the log stay")
+        say.warn(f"{error}; the old tokens and certificate stay, and so do the levels of the log")
     service.notifier.reloaded()
 
 
