@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 DOCUMENTATION = """
@@ -117,12 +118,15 @@ def lacking(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -
 def _runs(wheel: Path, host: Mapping[str, str]) -> bool:
     """Whether a wheel's tags are of such a host."""
     _, minor = map(int, host["python_version"].split("."))
-    for tag in parse_wheel_filename(wheel.name)[3]:
-        major, since = tag.interpreter[:3], int(tag.interpreter[3:] or 0)
-        version = since in {0, minor} or (tag.abi in {"abi3", "none"} and since < minor)
-        if version and major in {"py3", "cp3"} and tag.platform.endswith(("any", f"_{host['platform_machine']}")):
-            return True
-    return False
+
+    def fits(tag: Tag) -> bool:
+        if not tag.interpreter.startswith(("py3", "cp3")):
+            return False
+        since = int(tag.interpreter[3:] or 0)
+        return since <= minor if tag.abi in {"abi3", "none"} else tag.abi == f"cp3{minor}"
+
+    machines = ("any", f"_{host['platform_machine']}")
+    return any(fits(tag) and tag.platform.endswith(machines) for tag in parse_wheel_filename(wheel.name)[3])
 
 
 def _names(

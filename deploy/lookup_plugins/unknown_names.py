@@ -92,8 +92,9 @@ def keys(groups: Any) -> Iterator[Named]:
     """The keys of groups in a file of an inventory, in which Ansible passes over those that it does not know."""
     if isinstance(groups, Mapping) and "plugin" not in groups:  # which is the configuration of one
         for name, group in groups.items():
-            yield from (Named(key, f"key {{}} of group {name} is unknown", _KEYS) for key in group or ())
-            yield from keys((group or {}).get("children"))
+            if isinstance(group, Mapping):
+                yield from (Named(key, f"key {{}} of group {name} is unknown", _KEYS) for key in group)
+                yield from keys(group.get("children"))
 
 
 def files(directory: Path, entities: Sequence[str], kind: str) -> list[Named]:
