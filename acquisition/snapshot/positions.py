@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
+from acquisition.link.cluster import Cluster
 from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.snapshot.shard_reading import Member, Place, value_of
 from acquisition.wire import keys, position
@@ -42,6 +43,10 @@ def are_positions(records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
     good = (records["version"] == position.VERSION) & (counts < position.MOST)
     good &= np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
     return np.asarray(good)
+
+
+#: Answers which of these members of one partition have expired, or were forgotten on purpose.
+Dormant = Callable[[Sequence[Member]], Set[Member]]
 
 
 class Held(NamedTuple):
@@ -124,8 +129,14 @@ class PositionReader:
         self._newest: Sequence[bytes] = ()  #: the records that were answered since ``_fields`` were, all as before
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32))
 
-    def take(self, replies: Sequence[Any], now: float) -> tuple[PositionTable, list[ShardpulseError]]:
-        """What all partitions have replied to HGETALL, and the errors that are no member's own.
+    def take(
+        self,
+        replies: Sequence[Any],
+        now: float,
+        dormant: Dormant = lambda _: frozenset(),
+    ) -> tuple[PositionTable, list[ShardpulseError]]:
+        """What all partitions have replied to HGETALL, and the errors that are no member's own. ``dormant`` is asked
+        only for members that are gone.
 
         Raises one of all shards' words when no partition can be read, PermissionRefused where any of them refuses.
         """
@@ -140,7 +151,7 @@ class PositionReader:
             first = next((each for each in answers if isinstance(each, PermissionRefused)), answers[0])
             raise type(first)("; ".join([*failures][:_MOST_TOLD]))
         unseen = [tag for tag, answer in zip(self._tags, answers, strict=True) if self._is_unseen(tag, answer)]
-        held = [self._hold(tag, answer, now) for tag, answer in zip(self._tags, answers, strict=True)]
+        held = [self._hold(tag, answer, now, dormant) for tag, answer in zip(self._tags, answers, strict=True)]
         if not failures and not any(each.damaged or each.lost for each in held):
             fields = [self._fields[tag][0] for tag in self._tags]
             self._even = _Even([2 * len(part) for part in fields], list(chain.from_iterable(fields)))
@@ -177,7 +188,10 @@ class PositionReader:
     ) -> PositionTable:  # fmt: skip
         return PositionTable(wrong, order.members, order.hosts, order.sets, data, records, known)
 
-    def _hold(self, tag: str, answer: list[bytes] | ShardpulseError, now: float) -> Held:
+    def _hold(
+        self, tag: str, answer: list[bytes] | ShardpulseError, now: float,
+        dormant: Dormant,
+    ) -> Held:  # fmt: skip
         """What a partition holds: as it says now, or as it said before."""
         fields, known = self._fields.get(tag, ([], Held((), (), None, ())))
         if isinstance(answer, ShardpulseError):
@@ -185,7 +199,7 @@ class PositionReader:
         if fields == (asked := answer[::2]) and not known.damaged and not known.lost:
             held = Held(known.members, answer[1::2], None, ())
         else:
-            held = _with_lost(_members(tag, answer), known, now)
+            held = _with_lost(_members(tag, answer), known, now, dormant)
         self._fields[tag] = (asked, held)
         return held
 
@@ -222,11 +236,22 @@ def _members(tag: str, answer: list[bytes]) -> Held:
     return Held(members, data, None, damaged)
 
 
-def _with_lost(found: Held, before: Held, now: float) -> Held:
-    """The same with those that are gone, and were heard a moment ago."""
+def dormant_of(cluster: Cluster, members: Sequence[Member]) -> Set[Member]:
+    """Those of these members of one partition that a filter has let expire, or that were forgotten on purpose."""
+    key = keys.dormant(members[0].tag)
+    fields = (keys.member(member.host, member.resource_set) for member in members)
+    (reply,) = map(value_of, cluster.gather([(key, ("HMGET", key, *fields))]))
+    found = reply if isinstance(reply, list) else [None] * len(members)
+    return {member for member, data in zip(members, found, strict=True) if data is not None}
+
+
+def _with_lost(found: Held, before: Held, now: float, dormant: Dormant) -> Held:
+    """The same with those that are gone, and were heard a moment ago: their shard has lost them."""
     there = set(found.members)
     gone = [pair for pair in zip(before.members, before.data, strict=True) if pair[0] not in there]
     lost = [(member, data) for member, data in gone if _is_recent(data, now)]
+    left = dormant([member for member, _ in lost]) if lost else frozenset()
+    lost = [pair for pair in lost if pair[0] not in left]
     if not lost:
         return found
     members, data = zip(*lost, strict=True)

@@ -8,7 +8,7 @@ says since when.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
@@ -30,10 +30,8 @@ class Roster(NamedTuple):
     partitions: int
 
 
-def read(cluster: Cluster, layout: Layout, now: float, present: Collection[int] = ()) -> Roster:
-    """The roster at ``now``, seconds since 1970, without the hosts that are ``present`` by id.
-
-    Raises ShardError when no shard answers at all."""
+def read(cluster: Cluster, layout: Layout, now: float) -> Roster:
+    """The roster at ``now``, seconds since 1970. Raises ShardError when no shard answers at all."""
     commands = [
         (key, (word, key))
         for tag in layout.tags
@@ -47,11 +45,7 @@ def read(cluster: Cluster, layout: Layout, now: float, present: Collection[int] 
             unread += 1
             continue
         found = (seen.decode(*pair) for pair in zip(rows[::2], rows[1::2], strict=True))
-        gone |= {
-            one.host: one
-            for one in found
-            if one is not None and one.host not in present and now - one.last < seen.KEPT_SECONDS
-        }
+        gone |= {one.host: one for one in found if one is not None and now - one.last < seen.KEPT_SECONDS}
         if isinstance(began, bytes) and began.isdigit() and len(began) < 16:
             refilled = max(refilled, int(began) / 1000.0)
     return Roster(sorted(gone.values(), key=lambda one: one.last), refilled, unread, len(layout.tags))

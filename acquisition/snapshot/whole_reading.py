@@ -23,7 +23,7 @@ from acquisition.snapshot.names import Names
 from acquisition.snapshot.naming import Naming
 from acquisition.snapshot.partition_reading import PartitionReader, Slotted
 from acquisition.snapshot.placement import placements_of
-from acquisition.snapshot.positions import PositionReader, PositionTable
+from acquisition.snapshot.positions import PositionReader, PositionTable, dormant_of
 from acquisition.snapshot.refills import RefillReader
 from acquisition.snapshot.shard_reading import Owner, read_records
 from acquisition.snapshot.sight import Sight
@@ -143,7 +143,9 @@ class WholeReader:
         differ = shared.finisher.clocks.differ()
         if not changed and not differ and last is not None and last.serves(question, due.now):
             return last.snapshot(due.now, shared.clock(), shared.down_after)
-        table, errors = shared.positions.take([answer.applied for answer in self._partitions.answers], due.now)
+        table, errors = shared.positions.take(
+            [answer.applied for answer in self._partitions.answers], due.now, partial(dormant_of, shared.cluster)
+        )
         errors += shared.refills.read(shared.cluster, due.now, errors)
         errors += shared.naming.renew(shared.cluster, due.now)
         if reading == LATEST:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.shards.status import HEALTH
-from acquisition.snapshot import lag, roster
+from acquisition.snapshot import lag
 from acquisition.snapshot.books import Account, Totals
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value
@@ -130,7 +130,7 @@ def document(
         exit_code=exit_code(verdict),
         now=round(health.wall, 6),
         books=_books(health),
-        blind="" if health.accounts or not (health.books and health.roster) else roster.blindness(health.roster),
+        blind=health.blind,
         sets=None
         if health.books is None
         else {

@@ -119,13 +119,11 @@ def _other_name(host: int, rows: Sequence[Account], report: Status | None) -> st
     return "otherwise in its tables" if tables else ""
 
 
-def of_roster(known: Roster | None, seen: bool) -> list[Finding]:
-    """Why no host at all is ``seen``, or which ones have expired beside those that are."""
-    if known is None or (seen and not known.gone):
-        return []
-    if seen:
-        return [Finding(NOTE, "hosts", roster.missed(known.gone))]
-    return [Finding(STALE, "hosts", roster.blindness(known))]
+def of_roster(known: Roster | None, blind: str) -> list[Finding]:
+    """Why no host at all is seen, or which ones have expired beside those that are."""
+    if blind:
+        return [Finding(STALE, "hosts", blind)]
+    return [Finding(NOTE, "hosts", roster.missed(known.gone))] if known is not None and known.gone else []
 
 
 def _is_contested(rows: Sequence[Account]) -> bool:

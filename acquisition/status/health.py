@@ -86,6 +86,11 @@ class Health(NamedTuple):
         """How many partitions the books lack; 0 as well when there are no books at all."""
         return len(self.books.unreadable) if self.books is not None else 0
 
+    @property
+    def blind(self) -> str:
+        """Why no host at all can be seen."""
+        return blindness(self.roster, self.books.accounts) if self.books is not None else ""
+
 
 def read(
     cluster: Cluster,
@@ -117,7 +122,7 @@ def read(
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
-        known = roster.read(cluster, layout, wall(), {row.host for row in found.accounts})
+        known = roster.read(cluster, layout, wall())
         lags = lag.read(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
         others = registered.read(cluster, layout, unread)
@@ -137,7 +142,7 @@ def read(
     findings += of_filter(lags, live) if lags is not None and live is not None else []
     findings += of_readers(others or ())
     findings += of_archived(archived.values(), accounts, set_names)
-    findings += of_roster(known, bool(accounts)) if found is not None else []
+    findings += of_roster(known, blindness(known, accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
     findings += of_hosts(accounts, reports, now, down_after) + of_oversize(rejected, accounts)
     findings += of_claims(claimed, accounts) + of_probes(reports.values())
@@ -153,6 +158,14 @@ def _claims(cluster: Cluster, tag: str, now: float, unread: list[ShardpulseError
     except ShardpulseError as error:
         unread.append(error)
         return {}
+
+
+def blindness(known: Roster | None, accounts: Iterable[Account]) -> str:
+    """Why there is no host; "" where there is one beside those that have expired, or nothing is ``known``."""
+    gone = {one.host: one.last for one in known.gone} if known is not None else {}
+    if known is None or any(row.host not in gone or row.wall > gone[row.host] + 1.0 for row in accounts):
+        return ""
+    return roster.blindness(known)
 
 
 def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:

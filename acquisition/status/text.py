@@ -49,8 +49,7 @@ def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | N
 def _verdict(health: Health) -> Text:
     kinds = {finding.kind for finding in health.findings}
     verdict = _books_verdict(health)
-    blind = health.books is not None and not health.books.accounts
-    state = "DOWN" if DOWN in kinds else "BLIND" if blind else "stale" if STALE in kinds else "all parts work"
+    state = "DOWN" if DOWN in kinds else "BLIND" if health.blind else "stale" if STALE in kinds else "all parts work"
     return Text.assemble(
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health.wall)),
         "   books ",

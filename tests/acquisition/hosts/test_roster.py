@@ -189,6 +189,17 @@ def test_forgotten_while_it_is_there_is_gone_at_once(site: Site) -> None:
     assert sequence_of(site.cluster, feeder.host, SET) == feeder.sequence
 
 
+def test_a_reader_that_saw_a_host_does_not_miss_one_that_was_forgotten(site: Site) -> None:
+    """Only what its shard has lost is missed for a minute."""
+    with SnapshotReader(site.shards.connect()) as reader:
+        site.send("web-1")
+        site.send("web-2")
+        assert {block.host for block in reader.latest().blocks} == {"web-1", "web-2"}
+        forgetting.forget(site.cluster, site.layout, host_id("web-1"))
+        found = reader.latest()
+        assert ({block.host for block in found.blocks}, found.errors) == ({"web-2"}, ())
+
+
 def test_names_are_bounded_and_old_ones_go() -> None:
     dormant, now = DormantPositions("0.1", 1), time.time()
     dormant.miss([Seen(number, f"web-{number}", now - number) for number in range(seen.MOST + 10)], now)
