@@ -153,9 +153,8 @@ class Channel:
             if kind is _TRIM:
                 self.partition.hear_readers(*replies[-2:])
             if kind is _READ:
-                entries = replies[2][0][1] if replies[2] else []  # none: nothing came, or a stranger trimmed it away
+                entries = self.partition.entries_of(replies[2])
                 self._arrivals.note(len(entries), self.asked)
-                self.partition.note_read(len(entries))
                 if LOG.debugs and entries:
                     LOG.debug(
                         "read", partition=self.partition.number, entries=len(entries), more=self.partition.has_more

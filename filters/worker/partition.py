@@ -27,6 +27,7 @@ from filters.worker import oom_commit
 from filters.worker.dormant_positions import DormantPositions, seen_of
 from filters.worker.first_seen import stamped
 from filters.worker.kept import Kept
+from filters.worker.lanes import Lanes, Read, size_of
 from filters.worker.name_table import NameTable, learn
 from filters.worker.rejections import Rejections, unforeseen
 from filters.worker.sequence import APPLY, contested
@@ -35,7 +36,8 @@ from filters.worker.state import State
 from filters.worker.step.native import Step
 
 START = b"0-0"
-_XREAD, _BLOCK = front(8, "XREAD", "COUNT"), word(b"BLOCK")
+_XREAD = {readings: front(6 + 2 * readings, "XREAD", "COUNT") for readings in (1, 2)}
+_BLOCK, _STREAMS = word(b"BLOCK"), word(b"STREAMS")
 _EXPIRE_EVERY = 10.0
 _CATCH_UP = 600.0  #: seconds for which the ids of entries that were not read yet are believed
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
@@ -91,7 +93,7 @@ class Partition:
         self._set_commit = front(3, "SET", self.commit_key)
         self._applied = word(b"HSET") + word(self.applied_key.encode())
         self._watch = pack(("WATCH", self.commit_key)) + pack(("GET", self.commit_key))
-        self._streams = word(b"STREAMS") + word(self.raw_key.encode())
+        self._stream = word(self.raw_key.encode())
         self._look = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",))))
         self.states: dict[tuple[int, int], State] = {}
         self.commit_id = b""
@@ -101,6 +103,8 @@ class Partition:
         self._taken: list[Any] = []  #: the entries of the newest read, until they are committed
         self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
         self.has_more = False  #: whether the last read brought as much as it might
+        self._lanes = Lanes()
+        self._read: Read | None = None  #: the newest one while there are two readings
         self._heard: dict[tuple[int, int], float] = {}  #: when a frame of each of ``states`` was last seen
         self._dirty: dict[bytes, State] = {}
         self.records, self.extra = {}, []
@@ -118,13 +122,36 @@ class Partition:
     def renew(self) -> None:
         """The stream was read to its end and removed (filters.worker.guard): go on at its beginning."""
         self.cursor, self._renewed = START, True
+        self._lanes, self._read = Lanes(), None
         self._kept.clear()
 
     # ---------------------------------------------------------------- applying
 
-    def note_read(self, count: int) -> None:
-        """A read brought so many entries, or none."""
-        self.has_more = count >= self._most_entries
+    def entries_of(self, reply: list[Any] | None) -> list[Any]:
+        """The entries to take of a reply to ``read_command``; None: nothing came, or a stranger trimmed it away."""
+        found = [entries for _, entries in reply or ()]
+        self._read = None
+        if not self._lanes.front:
+            entries = found[0] if found else []
+            self.has_more = len(entries) >= self._most_entries
+            return entries
+        read = self._lanes.arrange(found, self.cursor, self._most_entries)
+        self.has_more = True
+        self._fit(sum(map(len, found)), sum(map(size_of, found)), _MOST_BYTES)
+        if read.entries:
+            self._read = read
+        else:
+            self._pass(read.cursor, read.size)
+        return read.entries
+
+    def _fit(self, count: int, size: int, most_bytes: int) -> None:
+        """Read as many entries next as fit, by those that were read last."""
+        self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * count // (size + 1))
+
+    def _pass(self, cursor: bytes, size: int) -> None:
+        self.cursor = cursor
+        if size:
+            self._kept.add(cursor, size)
 
     def take(self, entries: list[Any], most_bytes: int = _MOST_BYTES) -> list[Accepted]:
         """Judge the entries of one read, in stream order. Tables are applied at once; answers the
@@ -144,9 +171,11 @@ class Partition:
                 size += self._take_one(entries, at, now, accepted)
                 at += 1
         self._taken = entries
-        self.cursor = entries[-1][0]
-        self._kept.add(self.cursor, size)
-        self._most_entries = min(_MOST_ENTRIES, 1 + min(_MOST_BYTES, most_bytes) * len(entries) // (size + 1))
+        read, self._read = self._read, None
+        self._pass(*((entries[-1][0], size) if read is None else (read.cursor, read.size)))
+        self._lanes.watch(entries, len(self.sizes), self.has_more, self.cursor)
+        if read is None:
+            self._fit(len(entries), size, most_bytes)
         return accepted
 
     def _follow(self, entries: list[Any], at: int, end: int, now: float, accepted: list[Accepted]) -> tuple[int, int]:
@@ -293,8 +322,11 @@ class Partition:
 
     def read_command(self, block_seconds: float) -> bytes:
         """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
-        count, block = b"%d" % self._most_entries, b"%d" % round(block_seconds * 1000.0)
-        return b"".join((self._watch, _XREAD, word(count), _BLOCK, word(block), self._streams, word(self.cursor)))
+        wait = 0.001 if self._lanes.front else block_seconds  # the second reading has something to do
+        count, block = b"%d" % self._most_entries, b"%d" % round(wait * 1000.0)
+        starts = self._lanes.starts(self.cursor)
+        streams = [_STREAMS, *[self._stream] * len(starts), *map(word, starts)]
+        return b"".join((self._watch, _XREAD[len(starts)], word(count), _BLOCK, word(block), *streams))
 
     def trim_commands(self, now: float) -> list[bytes]:
         """XTRIM of what may go, as far as it is known by now, then HGETALL and TIME, whose replies are for

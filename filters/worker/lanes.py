@@ -1,0 +1,98 @@
+"""Two readings of a raw stream: what is new, and behind it the frames of hosts that flood the stream.
+
+While a filter is behind, a host that sends many times what its neighbours do is *late*: the reading in front passes
+over its entries, and the second reading, from the cursor on, takes them afterwards, in their order. Nothing waits in
+memory, and nothing is lost: what is read again after a restart, the rule of numbers (filters.worker.sequence) drops.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from acquisition.wire.frame import HEADER_SIZE
+from acquisition.wire.stream_id import is_before
+
+_ALONE = 3  #: reads in front to one of both, while there is much in front
+_PATIENCE = 4  #: full reads, one after the other, before a host is late
+_SHARE, _TIMES = 0.25, 4.0  #: of what was read, and of what the other hosts send on average: more is a flood
+_HOST = slice(16, 24)  #: of a frame (acquisition.wire.frame.HEADER_FIELDS)
+
+Entries = list[Any]
+
+
+class Read(NamedTuple):
+    """``entries`` are taken now, ``size`` bytes were passed up to ``cursor``."""
+
+    entries: Entries
+    cursor: bytes
+    size: int
+
+
+class Lanes:
+    """``front`` is the newest entry of the reading in front, b"" while there is only one reading."""
+
+    def __init__(self) -> None:
+        self.front = b""
+        self._late: dict[bytes, bytes] = {}  #: by host the entry after which its frames wait
+        self._full = False  #: whether there is more in front
+        self._full_reads = 0
+        self._alone = 0  #: reads of the one in front since the second one had its turn
+        self._both = False
+        self._fresh: Entries = []  #: what has come in front, with that of late hosts
+
+    def starts(self, cursor: bytes) -> tuple[bytes, ...]:
+        """The entries after which the next read begins, of each reading: the one in front goes first where there is
+        much, so that neighbours are reached soon."""
+        self._both = bool(self.front) and cursor != self.front and not (self._full and self._alone < _ALONE)
+        self._alone = 0 if self._both else self._alone + 1
+        return (self.front, cursor) if self._both else (self.front or cursor,)
+
+    def arrange(self, found: list[Entries], cursor: bytes, most: int) -> Read:
+        """What is to be taken of a read from ``starts``, of ``most`` entries each."""
+        fresh = next((entries for entries in found if is_before(self.front, entries[0][0])), [])
+        second = next((entries for entries in found if not is_before(self.front, entries[0][0])), [])
+        taken = [one for one in second if self._waits(one)]
+        front, self._full = fresh[-1][0] if fresh else self.front, len(fresh) >= most
+        self._fresh = fresh
+        follows = self._both or (cursor == self.front and not fresh)
+        caught_up = not second or not is_before(second[-1][0], self.front)
+        if follows and caught_up and not self._full:
+            self.front, self._late = b"", {}
+            return Read([*taken, *fresh], front, size_of(second) + size_of(fresh))
+        taken += [one for one in fresh if _host(one) not in self._late]
+        passed = cursor if not self._both else self.front if caught_up else second[-1][0]
+        self.front = front
+        return Read(taken, passed, size_of(second))
+
+    def watch(self, entries: Entries, hosts: int, full: bool, cursor: bytes) -> None:
+        """Look for hosts that flood, among what was taken of a read, which was ``full`` or not; of ``hosts`` in all."""
+        self._full_reads = self._full_reads + 1 if (self._full if self.front else full) else 0
+        if self._full_reads < _PATIENCE or hosts < 2:
+            return
+        self._full_reads = 0
+        weights: Counter[bytes] = Counter()
+        for one in self._fresh if self.front else entries:
+            weights[_host(one)] += size_of([one])
+        total = weights.total()
+        for host, weight in weights.items():
+            if host and weight >= _SHARE * total and weight * (hosts - 1) > _TIMES * (total - weight):
+                if not self.front:
+                    self.front, self._full, self._alone = cursor, True, 0
+                self._late.setdefault(host, self.front)
+
+    def _waits(self, entry: Any) -> bool:
+        """Whether the reading in front has passed over it."""
+        since = self._late.get(_host(entry))
+        return since is not None and is_before(since, entry[0]) and not is_before(self.front, entry[0])
+
+
+def _host(entry: Any) -> bytes:
+    """The host that an entry names, as bytes; b"" where it is no frame."""
+    data = entry[1][1] if isinstance(entry[1], list) and len(entry[1]) > 1 else b""
+    return data[_HOST] if len(data) >= HEADER_SIZE else b""
+
+
+def size_of(entries: Entries) -> int:
+    """The bytes of their frames."""
+    return sum(len(fields[1]) for _, fields in entries if isinstance(fields, list) and len(fields) > 1)
