@@ -114,8 +114,8 @@ def in_commands(directory: Path) -> None:
     titles, line = command(directory, "query", "--set", "vms", "--metric", "cpu_ratio").splitlines()
     assert line.split()[titles.split().index("PEAK")] == f"{BEFORE:g}"
     titles, line = command(directory, "top", "--host", "busy", "--once").splitlines()[-2:]
-    assert line.split()[titles.split().index("PEAK")] == "4.000"
-    assert " peak 4.000 " in command(directory, "top", "--host", "busy", "--lines", "--count", "1")
+    assert line.split()[titles.split().index("PEAK")] == "400%"
+    assert " peak 400% " in command(directory, "top", "--host", "busy", "--lines", "--count", "1")
     (shown,) = json.loads(command(directory, "top", "--host", "busy", "--json"))["rows"]
     assert shown["extra"] == {"peak": BEFORE}
 
