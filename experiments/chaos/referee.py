@@ -25,7 +25,7 @@ from experiments.chaos.load import Load, entity
 from experiments.chaos.observer import Seen
 from experiments.chaos.reference import Doubles, Reference
 from experiments.emulation.workload import host_number, scale
-from experiments.harness.verification import ABSOLUTE, RELATIVE
+from experiments.harness.verification import ABSOLUTE, RELATIVE, as_sent
 
 _MOST_EXAMPLES = 50
 _AGE_SECONDS = 1e-5
@@ -145,7 +145,7 @@ def _shape_problem(load: Load, host: int, notes: Sequence[Note], expected: Refer
         )
     if block.raw_ids != load.ids(host, expected.rows) or block.shape != expected.mean.shape:
         return "the rows are not those of its newest frame"
-    named = tuple(block.entities)
+    named = tuple(map(as_sent, block.entities))
     wanted = tuple(entity(host, row) for row in expected.rows)
     if named != wanted:
         first = next(place for place, pair in enumerate(zip(named, wanted, strict=True)) if pair[0] != pair[1])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from acquisition.model.metric import Metric
 from acquisition.snapshot.block import Block
+from acquisition.wire.table import FIRST_SEEN, Entity
 from experiments.emulation.membership import Members, Membership, entity, first_serials
 from experiments.emulation.values import Strip
 from experiments.emulation.workload import Workload, host_number, resource_set, scale
@@ -89,6 +90,11 @@ def verify(
     return Verdict(len(hosts), samples, len(problems), worst, tuple(problems[:_MOST_EXAMPLES]), by_host)
 
 
+def as_sent(named: Entity) -> Entity:
+    """An entity without the label that the filter adds."""
+    return named._replace(labels={name: text for name, text in named.labels.items() if name != FIRST_SEEN})
+
+
 def _replay(workload: Workload, host: int, frames: int) -> list[Members]:
     membership = Membership(workload, host, first_serials(workload))
     rows = []
@@ -106,10 +112,9 @@ def _compare(
     if block.raw_ids != history.members[-1].ids:
         return [(f"host {host}: the rows are not those of its last frame", math.inf)] * len(metrics)
     row = history.members[-1].serials.index(serial)
-    if block.entities[row] != expected_row:
-        return [(f"host {host} row {row} is named {block.entities[row]} and not {expected_row}", math.inf)] * len(
-            metrics
-        )
+    named = as_sent(block.entities[row])
+    if named != expected_row:
+        return [(f"host {host} row {row} is named {named} and not {expected_row}", math.inf)] * len(metrics)
     found = []
     places = _places(strip, history, host, serial)
     for column, metric in enumerate(metrics):

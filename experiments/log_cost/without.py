@@ -1,6 +1,6 @@
 """The product without any statement that logs at info or debug: taken out of the source of each module as it is loaded.
 
-It imports nothing of the product, which must not be loaded before ``install`` has been called.
+It imports nothing of the product, of which nothing that logs may be loaded before ``install`` has been called.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from types import CodeType, ModuleType
 _PACKAGES = {"acquisition", "probes", "filters"}
 _FLAGS = {"informs", "debugs"}  #: of ``acquisition.log.Category``; tests/acquisition/test_log.py: all stand behind one
 _KEPT = "acquisition.log"
+#: What ``experiments`` itself imports: no statement stands there.
+_LOADED = {"acquisition", "acquisition.errors", "acquisition.extras"}
 
 
 class Remover(ast.NodeTransformer):
@@ -67,7 +69,7 @@ class _Finder(MetaPathFinder):
 def install() -> Remover:
     """From now on load the product so; it says how many statements were taken out. Raises RuntimeError when it is too
     late."""
-    if loaded := [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]:
+    if loaded := [name for name in sys.modules if name.partition(".")[0] in _PACKAGES and name not in _LOADED]:
         raise RuntimeError(f"loaded already: {', '.join(loaded)}")
     remover = Remover()
     sys.meta_path.insert(0, _Finder(remover))

@@ -102,7 +102,7 @@ def account(load: Load, host: int, applied: int, shed: int, lost: int) -> Accoun
         host=host_number(host), host_name=f"host{host}", resource_set=load.set_id, report="reported", report_age=0.0,
         epoch=1, made=1000, before=0, applied=applied, invalid=0, lost=lost, pending=0, missing=0, unsent=0, dropped=0,
         shed=shed, gaps=0, frames=1, lost_frames=0, refused_frames=0, duplicate_frames=0, resent_frames=0, go_backs=0,
-        sheds=False, contested=False, wall=0.0, interval=1.0, faults=(),
+        sheds=False, contested=False, misnamed=False, wall=0.0, interval=1.0, faults=(),
     )  # fmt: skip
 
 

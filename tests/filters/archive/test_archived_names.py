@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.model.identity import entity_id
+from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
@@ -21,10 +21,10 @@ from tests.support.archive_rows import rows
 from tests.support.archive_scene import archiver, turn_until
 
 NAMES = (
-    "a'b\"c`d;--", "a\0b", "a\r\nb\tc\\N\\.\\", "ä" * 5000, "مرحبا\u202e\u2066", "\x1a0000", "%s%(a)s:x", "\\\\x00", "",
+    "a'b\"c`d;--", "a\0b", "a\r\nb\tc\\N\\.\\", "ä" * 300, "مرحبا\u202e\u2066", "\x1a0000", "%s%(a)s:x", "\\\\x00", "",
     "\x1b[2J", "\U0001f600\u0300", "NULL", "'); DROP TABLE hosts; --",
 )  # fmt: skip
-SET, HOST = "vms", 7
+SET, HOST = "vms", host_id("".join(NAMES))
 METRICS = tuple(Metric(f"{name}{n}", name[:200], "gauge", 0.0, 100.0, name) for n, name in enumerate(NAMES[:3]))
 SCHEMA = schema_hash(METRICS)
 SECONDS = 130

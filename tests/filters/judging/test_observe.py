@@ -240,7 +240,7 @@ def test_the_command_explains(shards: Shards, cluster: Cluster, capsys: Capture)
         assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
         assert "2 hosts: 1 hot, 0 abstained" in text
         assert "HOT       hot · age " in text
-        assert "cpu_busy_ratio mean = 0.950 ratio · VALID · age " in text
+        assert "cpu_busy_ratio mean = 95.0% · VALID · age " in text
         assert "calm" not in text
 
         ways = ("--selection", "minimum_migration_time", "--placement", "best_fit_decreasing")
