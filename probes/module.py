@@ -25,6 +25,9 @@ from probes.sources import Source
 _SOURCES, _CHECKS = log.category("probe.sources"), log.category("probe.checks")
 #: A free-running tool may be this part of the interval late before its tick counts as unanswered.
 SLACK = 0.05
+#: A reading that took more than this part of the interval, and so many seconds, is torn: nobody knows when each of its
+#: counters was read, as where the probe was stopped in the middle of it.
+_TORN, _TORN_SECONDS = 0.5, 0.5
 #: Vanished entities leave the table, with a complete one, at most so often.
 TABLE_SECONDS = 60.0
 
@@ -86,6 +89,7 @@ class Module:
         self._shrunk = False
         self._table_at = 0.0
         self._tick = schedule.tick
+        self._torn = False  #: the newest reading
 
     @property
     def name(self) -> str:
@@ -108,12 +112,18 @@ class Module:
             self.emit(reading, tick)
 
     def _sample(self, wall: float, monotonic: float) -> Reading | None:
-        """Ask the source; what it cannot cope with costs this module this tick, and nobody else anything."""
+        """Ask the source; what it cannot cope with costs this module this tick, and nobody else anything. A torn
+        reading costs two: the next one counts from it."""
         try:
+            began, torn = time.monotonic(), self._torn
             reading = self.source.sample(wall, monotonic)
+            self._torn = time.monotonic() - began > max(_TORN * self.interval, _TORN_SECONDS)
             if _SOURCES.informs and self.problem:
                 _SOURCES.info("works again", set=self.name, source=self.source.name)
             self.problem = ""
+            if reading is not None and (torn or self._torn):
+                self.timeouts += 1
+                return timed_out(self._set, reading.entities, wall, monotonic, reading.dt)
             return reading
         except (OSError, ValueError, IndexError) as error:
             problem = f"{type(error).__name__}: {error}"

@@ -172,8 +172,8 @@ class Probe:
                 tick = schedule.begin(wall, monotonic)
                 if LOG.informs:
                     before = [(module.samples, module.invalid) for module in modules]
-                for module in modules:
-                    module.run(tick, wall, monotonic)
+                for module in modules:  # each at its own time: the one before it may have been held up
+                    module.run(tick, time.time(), time.monotonic())
                 if LOG.informs:
                     new = [(m.samples - s, m.invalid - i) for m, (s, i) in zip(modules, before, strict=True)]
                     samples, invalid = (sum(counts) for counts in zip(*new, strict=True))

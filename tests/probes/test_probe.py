@@ -493,6 +493,26 @@ def test_a_clock_that_steps_back_an_hour_marks_one_reading() -> None:
     source.close()
 
 
+def test_a_reading_in_which_the_probe_was_held_up_has_no_values_nor_has_the_one_that_counts_from_it() -> None:
+    class HeldUp(HostSource):
+        seconds = 0.0
+
+        def sample(self, wall: float, monotonic: float) -> Reading:
+            reading = super().sample(wall, monotonic)
+            time.sleep(self.seconds)
+            return reading
+
+    sink = Kept()
+    source = HeldUp(HOST, HostFacts("h"))
+    module = Module(HOST, source, build_pipeline(HOST), Schedule(1.0, 0.5, 0.0, 0.0), "h", sink)
+    for number in range(5):
+        source.seconds = 0.6 if number == 1 else 0.0
+        module.run(number, time.time(), time.monotonic())
+    assert [set(codes) == {TIMEOUT} for _, codes in sink.frames] == [False, True, True, False, False]
+    assert module.timeouts == 2
+    source.close()
+
+
 @pytest.mark.parametrize("step", [3600.0, 86400.0, -86400.0])
 def test_a_clock_that_steps_as_over_a_sleep_misses_nothing_and_only_backwards_marks_a_reading(step: float) -> None:
     sink = Kept()
