@@ -20,7 +20,7 @@ from filters.worker.state import State
 
 _DAY = 86_400.0
 _KEPT_SECONDS = 30 * 86_400
-_MOST = 512  #: of a partition, the newest; those of 10,000 hosts with three sets each fit in 64 partitions
+_MOST = 128  #: of a partition, the newest: those of 2,700 hosts with three sets each fit in 64 partitions
 _SPREAD = 1.5  #: hosts hash to partitions: none has so many times its share
 
 
