@@ -49,7 +49,7 @@ def add_shards(parser: argparse.ArgumentParser) -> None:
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
-    """``--wait``, the same in all commands that run until they are told to stop: ``options.wait`` in seconds."""
+    """``--wait``, the same in all commands that run until they are stopped: ``options.wait`` in seconds."""
     parser.add_argument(
         "--wait", type=seconds, default=math.inf, metavar="S",
         help="give up when no shard has answered within S seconds of the start (default: wait until told to stop)",
@@ -57,14 +57,14 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seconds(parser: argparse.ArgumentParser) -> None:
-    """``--seconds``, the same in all commands that run until they are told to stop; 0.0 for never."""
+    """``--seconds``, the same in all commands that run until they are stopped; 0.0 for never."""
     parser.add_argument(
         "--seconds", type=number(0.001, 1e9), default=0.0, metavar="S", help="stop after S seconds (default: never)"
     )
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    """``--log``, the same in all commands that run until they are told to stop; ``options.log`` is "" without."""
+    """``--log``, the same in all commands that run until they are stopped; ``options.log`` is "" without."""
     parser.add_argument(
         "--log", type=_levels, default="", metavar="LEVELS",
         help="LEVEL or CATEGORY=LEVEL, several with commas, over [log] levels: what to say on stderr. Levels are "

@@ -77,7 +77,7 @@ def _judged(host: int, sets: Sequence[Position], before: float) -> Listed:
 
 
 def _name(host: int, data: Any) -> str:
-    """As its probe's own account says; its id where there is none."""
+    """The name in its probe's status; its id where it has none."""
     try:
         return status.decode(data).host_name if isinstance(data, bytes) else f"{host:016x}"
     except FrameError:

@@ -1,4 +1,4 @@
-"""Which hosts claim VMs of others, as a service has last seen it: kept with what was told, and read by ``status``."""
+"""Which hosts claim VMs of others, as a service saw it last: kept beside its other events, and read by ``status``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from acquisition.printable import printable
+
 PREFIX = "conflict:"  #: then the id of the host that claims
-FRESH_SECONDS = 150.0  #: for which it holds: while it lasts, it is told again every ``REFRESH_SECONDS``
+FRESH_SECONDS = 150.0  #: for which it holds; a service writes it again every ``REFRESH_SECONDS`` while it lasts
 REFRESH_SECONDS = 60.0
-_LONGEST = 100
+LONGEST = 100  #: characters of a name
 
 
 class Claim(NamedTuple):
@@ -24,17 +26,12 @@ class Claim(NamedTuple):
 
 
 def encode(claim: Claim) -> str:
-    """As it is kept."""
-    return json.dumps([claim.at, claim.vms, shown(claim.vm), shown(claim.host)])
-
-
-def shown(text: str) -> str:
-    """A text of a host, short and without what does not print."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:_LONGEST])
+    """A claim as text, its names short and printable."""
+    return json.dumps([claim.at, claim.vms, printable(claim.vm[:LONGEST]), printable(claim.host[:LONGEST])])
 
 
 def decode(text: str) -> Claim | None:
-    """What is kept; None for what is none."""
+    """The claim that ``text`` holds; None where it holds none."""
     try:
         at, vms, vm, host = json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -44,7 +41,7 @@ def decode(text: str) -> Claim | None:
 
 
 def fresh(told: Mapping[str, str], now: float) -> dict[int, Claim]:
-    """The claims among what was told that hold at ``now``, by the id of the host that claims."""
+    """The claims in ``told`` that hold at ``now`` (seconds since 1970), by the id of the host that claims."""
     found: dict[int, Claim] = {}
     for name, text in told.items():
         number = name.removeprefix(PREFIX)

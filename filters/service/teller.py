@@ -17,6 +17,7 @@ from acquisition.link.claims import Claim
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.happenings import Happening, Turn
 from acquisition.link.resp import raise_for
+from acquisition.printable import printable
 from acquisition.wire import keys
 from filters.decisions.conflicts import by_claimant
 from filters.decisions.deciding import Decided
@@ -123,7 +124,7 @@ class Teller:
         for host, each in found.items():
             name, last = claims.PREFIX + host, before.get(claims.PREFIX + host)
             claim = Claim(now, each.vms, each.vm, each.host_name)
-            details = {"vms": each.vms, "vm": claims.shown(each.vm), "host": each.host}
+            details = {"vms": each.vms, "vm": printable(each.vm[: claims.LONGEST]), "host": each.host}
             if name not in known:
                 yield _NO_HOST, Happening(name, claims.encode(claim), Turn.BEGIN, now, "conflict", host, details)
             elif last is None or now - last.at >= claims.REFRESH_SECONDS:
