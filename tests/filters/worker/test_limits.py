@@ -179,22 +179,25 @@ class Attacked:
         return resident(self._filter.pid) / MIB, resident(self._service.process.pid) / MIB
 
 
+def flat(before: tuple[float, float], after: tuple[float, float]) -> bool:
+    """Whether an attack left less behind than the smallest of its large frames."""
+    return all(now < then + 3 for then, now in zip(before, after, strict=True))
+
+
 @pytest.mark.slow
 def test_filter_and_service_stay_flat_under_attack(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
     with ExitStack() as stack:
         attacked = Attacked(cluster, shards, tmp_path, stack)
         eventually(attacked.answers)
-        for _ in range(2):
-            attacked.attack()  # buffers keep the size of what was read once
-        eventually(attacked.answers)
-        before = attacked.memory()
-        for _ in range(2):
+        attacked.attack()  # buffers keep the size of the largest reply, which may come later: so it is one flat attack
+        memory = [attacked.memory()]
+        while len(memory) < 3 or not flat(*memory[-2:]):
+            assert len(memory) < 10, memory
             attacked.attack()
-        eventually(attacked.answers)
-        after = attacked.memory()
+            eventually(attacked.answers)
+            memory.append(attacked.memory())
         members = stack.enter_context(Members(shards.addresses))
         found = {row.about: row for row in health.read(cluster, members, {}).findings}
-    assert all(now < 1.05 * then + 4 for now, then in zip(after, before, strict=True)), (before, after)
     finding = found[f"host {HOSTILE:016x}"]
     assert (finding.kind, finding.text.partition(":")[0]) == (STALE, "some of its frames are rejected")
     assert "[filter.limits]" in finding.text
