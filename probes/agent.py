@@ -130,7 +130,7 @@ class Agent:
         self._give_up = time.monotonic() + settings.wait if settings.wait else 0.0
         self._probe = Probe(settings, self._outlet(settings), report)
         self._reload = Reload(report.warn)
-        self._reloads = False  #: whether the configuration is being read anew
+        self._reloads = False  #: whether the configuration is being reread
         self._notifier = Notifier()
 
     def _take_signal(self, number: int, frame: object) -> None:

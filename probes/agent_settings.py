@@ -69,7 +69,7 @@ def encode(settings: AgentSettings) -> bytes:
 
 
 def decode(data: bytes) -> AgentSettings:
-    """The settings in a document. Raises DataError when it is none."""
+    """The settings in a document. Raises DataError if it is invalid."""
     try:
         document: dict[str, Any] = json.loads(data)
         document["seeds"] = tuple((str(host), int(port)) for host, port in document["seeds"])

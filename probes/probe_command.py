@@ -176,7 +176,7 @@ def _signing(settings: ProbeSigning, host: str) -> tuple[str, str] | None:
 
 
 def modules(settings: Settings) -> list[ModuleSettings]:
-    """The enabled modules, sources chosen. Raises ConfigError when there is none."""
+    """The enabled modules, sources chosen. Raises ConfigError if there are none."""
     probe = settings.probe
     chosen = {"host": probe.host.source, "processes": probe.processes.source, "vms": probe.vms.source}
     found = []

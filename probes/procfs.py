@@ -75,7 +75,7 @@ def _read_piecewise(path: str, limit: int) -> bytes:
 
 
 def number_after(text: bytes, label: bytes) -> int | None:
-    """The whole number that follows ``label`` (spaces between are skipped), None when there is none."""
+    """The whole number that follows ``label`` (spaces between are skipped), or None."""
     at = text.find(label)
     if at < 0:
         return None

@@ -43,7 +43,7 @@ class Reload:
             )
         except OSError as error:
             os.close(ours)
-            self._report(f"the configuration cannot be read anew: {error}; the old one stays in force")
+            self._report(f"the configuration cannot be reread: {error}; the old one stays in force")
             return
         finally:
             os.close(theirs)

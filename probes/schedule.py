@@ -2,7 +2,7 @@
 
 Tick t of an interval of i seconds covers the wall-clock time [t i, (t + 1) i)
 (``acquisition.model.ticks``). A host samples at a phase of the interval that is hashed from its
-id, which spreads the load over the interval. Each deadline is computed anew from the
+id, which spreads the load over the interval. Each deadline is recomputed from the
 pair of clocks, so that lateness never adds up and a stepped wall clock re-anchors the
 grid at the next tick; that readings then go back in time is marked by the order check.
 """

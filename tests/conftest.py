@@ -1,7 +1,7 @@
 """Real shards for every test: redis-server processes that form a Redis Cluster on free ports.
 
 ``shards``         the running cluster of this test session (two masters), shared by all tests
-``cluster``        a Cluster connected to it, its data emptied and its layout written anew for this test
+``cluster``        a Cluster connected to it, its data emptied and its layout rewritten for this test
 ``start_cluster``  a factory of clusters of the test's own, for tests that stop, kill or fill them
 
 All of them die with the test process, in whatever way it ends.

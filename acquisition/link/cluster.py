@@ -306,7 +306,7 @@ def began_command(tag: str, now: float) -> tuple[str, ...]:
 def read_layout(cluster: Cluster) -> Layout:
     """The layout of the cluster, from whichever shards answer.
 
-    Raises ConfigError when there is none, or it is of a format, or names a record format, that this version does not
+    Raises ConfigError if it is absent, of a format, or names a record format, that this version does not
     know; what keeps it from being read when no copy can be.
     """
     found: list[Layout] = []

@@ -19,7 +19,7 @@ _NOT_NAMED = "has a certificate that has expired, and is none of those that are 
 
 
 def read(text: str) -> tuple[bytes, ...]:
-    """The certificates (DER) in a file's text. Raises ValueError where there is none, or one is damaged."""
+    """The certificates (DER) in a file's text. Raises ValueError if there is none, or one is damaged."""
     begin, end = ssl.PEM_HEADER, ssl.PEM_FOOTER
     blocks = [part.partition(end) for part in text.split(begin)[1:]]
     if not blocks or not all(last for _, last, _ in blocks):

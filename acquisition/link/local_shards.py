@@ -1,6 +1,6 @@
 """The shards that ``shardpulse shards up`` started on this machine, as their state file tells.
 
-Whoever starts shards at other ports writes the file again, so everybody who was not given addresses asks it anew
+Whoever starts shards at other ports writes the file again, so everybody who was not given addresses asks it again
 whenever no shard answers. It is believed only if this user or root wrote it and nobody else may write it; that
 something listens on a port proves nothing, because the port may be another user's by now.
 
@@ -57,7 +57,7 @@ class LocalShards(NamedTuple):
 
 
 def read_state(directory: str) -> dict[str, Any] | None:
-    """The document that ``shardpulse shards up`` has left in ``directory``, None when there is none.
+    """The document that ``shardpulse shards up`` has left in ``directory``, or None.
 
     Raises ConfigError when it is not to be believed or is damaged.
     """

@@ -281,7 +281,7 @@ class Connection:
         return self.receive_many(len(commands))
 
     def _next(self) -> Any:
-        """The next complete reply, False when there is none."""
+        """The next complete reply, False if absent."""
         try:
             return self._reader.gets()
         except hiredis.ProtocolError as error:

@@ -48,7 +48,7 @@ def opened(path: str, label: str) -> BinaryIO:
 
 
 def first_line(path: str, label: str) -> str:
-    """The secret: the first line of the file. Raises as ``opened``, and NoInputError when there is none."""
+    """The secret: the first line of the file. Raises as ``opened``, and NoInputError if absent."""
     try:
         with opened(path, label) as file:
             secret = file.readline().decode().rstrip("\r\n")

@@ -30,7 +30,7 @@ def parse(rows: Any, asked: Address) -> list[Stripe]:
 
 
 def redirection(text: str, asked: Address) -> Address | None:
-    """The address in ``<slot> <host>:<port>``, as ``parse`` understands a host; None when there is none."""
+    """The address in ``<slot> <host>:<port>``, as ``parse`` understands a host; None if absent."""
     host, colon, port = text.rpartition(" ")[2].rpartition(":")  # Redis puts no brackets around ::1
     if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         return None

@@ -65,7 +65,7 @@ _contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with th
 
 
 def context(authority: str) -> Any:
-    """What believes the certificates in the file ``authority`` and no others; made anew when the file has changed,
+    """What believes the certificates in the file ``authority`` and no others; recreated when the file has changed,
     which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
     try:
         found = os.stat(authority)

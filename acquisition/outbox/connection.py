@@ -151,7 +151,7 @@ class ShardConnection:
         return self._credentials is not None and bool(self._credentials.authority)
 
     def fileno(self) -> int:
-        """The socket's descriptor, -1 when there is none."""
+        """The socket's descriptor, -1 if absent."""
         return self._socket.fileno() if self._socket is not None else -1
 
     def events(self) -> int:

@@ -43,8 +43,8 @@ _make = Entry._make  # half the cost of Entry(...), and it is called for every f
 class Index:
     """Entries with running numbers from ``first`` to ``end``; ``windows`` are those of the outbox, by resource set.
 
-    ``oldest_at`` is when the first was stored, infinite when there is none; ``oldest_place`` offset and serial
-    number of the oldest that lies in the ring, None when there is none: both are asked for at every frame.
+    ``oldest_at`` is when the first was stored, infinite if absent; ``oldest_place`` offset and serial
+    number of the oldest that lies in the ring, or None: both are asked for at every frame.
 
     The record of entry ``i`` is number ``i`` modulo the capacity, a power of two. The buffer
     is doubled when it is full and never shrinks.
@@ -129,7 +129,7 @@ class Index:
         self._look_at_oldest()
 
     def drop(self) -> Entry:
-        """Take the first entry away; KeyError when there is none."""
+        """Take the first entry away; KeyError if empty."""
         first = self.first
         entry = self.entry(first)
         self.first = first = first + 1

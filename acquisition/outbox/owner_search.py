@@ -62,7 +62,7 @@ class Guide:
             self.ask(now)
 
     def reply(self, now: float) -> Any:
-        """The answer, an error as a value; None while there is none."""
+        """The answer, an error as a value; None if absent."""
         if not self._deadline:
             return None
         for reply in self.connection.receive():

@@ -90,7 +90,7 @@ class Sender:
         return self._search.tag
 
     def fileno(self) -> int:
-        """The socket's descriptor, -1 when there is none."""
+        """The socket's descriptor, -1 if absent."""
         asked = self._connection or self._search.asked
         return asked.fileno() if asked is not None else -1
 

@@ -23,7 +23,7 @@ from acquisition.wire.status import SetStatus
 
 
 class Counts:
-    """Frames and samples of one send window; they go on when its numbers start anew."""
+    """Frames and samples of one send window; they go on when its numbers restart."""
 
     __slots__ = ("dropped_frames", "dropped_samples", "go_backs", "resent", "shed_frames", "shed_samples")
 

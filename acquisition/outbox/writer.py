@@ -171,7 +171,7 @@ class Writer:
         return self._sender.waits_for
 
     def fileno(self) -> int:
-        """The descriptor to poll, -1 when there is none; it changes with every connection."""
+        """The descriptor to poll, -1 if absent; it changes with every connection."""
         return self._sender.fileno()
 
     def events(self) -> int:

@@ -28,7 +28,7 @@ CERTIFICATE, KEY = "bus.pem", "bus.key"  #: in the state directory
 _REQUEST = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 _SUBJECT = "/CN=shardpulse cluster bus"
 _NODES = "nodes.conf"  #: where a server keeps who its members are
-_DAYS = "36500"  #: longer than any shard runs: it is made anew at each start of all of them
+_DAYS = "36500"  #: longer than any shard runs: it is recreated at each start of all of them
 _SECONDS = 20.0
 _TRIAL, _TRIAL_BYTES = "trial", 64 << 20  #: directory and memory of a server that is started to find out what it can
 #: Where distributions keep modules, from the directory above that of the program.

@@ -141,7 +141,7 @@ def forget(leaving: Address, members: Sequence[Address], credentials: Credential
 
 
 def _ids_of(address: Address, known: Members, nodes: Sequence[Node]) -> set[str]:
-    """The ids under which an address is known; a server that was started anew may have had several."""
+    """The ids under which an address is known; a server that was restarted may have had several."""
     return {node.id for node in nodes if node.address == address} | {
         mention.id for mention in known.mentions if mention.address == address
     }

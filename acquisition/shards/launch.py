@@ -255,7 +255,7 @@ def start_shards(
 
 
 def running(directory: Path) -> Shards | None:
-    """The shards that the state file in ``directory`` tells of, dead ones included; None when there is none.
+    """The shards that the state file in ``directory`` tells of, dead ones included; None if absent.
 
     Raises ConfigError when the file is damaged, or not to be believed.
     """

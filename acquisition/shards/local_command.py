@@ -169,7 +169,7 @@ def _option(name: str) -> str:
 def upgrade(options: argparse.Namespace, settings: Settings) -> int:
     """Let filters write records in the newest format that this version knows. Do it once every filter and every
     reader (query, top, serve, watcher) is of this version: those of the version before would stop. Running filters
-    follow within seconds, and no average starts anew."""
+    follow within seconds, and no average restarts."""
     settings = endpoints.with_addresses(settings, options.shards)
     if options.dir:
         settings = replace(settings, addresses=[])

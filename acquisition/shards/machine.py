@@ -77,7 +77,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_tls_port(host: str = "127.0.0.1") -> int:
-    """A random port that is free and that ``free_ports`` never answers. Raises CannotCreateError when there is none."""
+    """A random port that is free and that ``free_ports`` never answers. Raises CannotCreateError if there are none."""
     for port in random.sample(_TLS_PORTS, len(_TLS_PORTS)):
         if port_is_free(port, host):
             return port

@@ -100,7 +100,7 @@ class Mover:
 
     def run(self, moves: Sequence[Move]) -> Moved:
         """Carry out ``moves`` in order. Raises TemporaryError when a target is full, ShardError when a shard
-        fails; what was moved stays moved, and the same plan made anew goes on from there."""
+        fails; what was moved stays moved, and the same plan made again goes on from there."""
         for number, move in enumerate(moves, 1):
             self.carry_out(move, f"({number} of {len(moves)})")
         self._wait_until_all_know()

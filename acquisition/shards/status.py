@@ -162,7 +162,7 @@ def common(figures: Mapping[str, str], own: Node, leader: str) -> dict[str, Any]
 
 
 def number(figures: Mapping[str, str], name: str) -> int:
-    """A whole number among the figures of INFO; 0 where there is none."""
+    """A whole number among the figures of INFO; 0 if absent."""
     text = figures.get(name, "")
     return int(text) if text.isdigit() else 0
 

@@ -160,7 +160,7 @@ def read_books(cluster: Cluster, layout: Layout) -> list[Account]:
 
 
 def read_status(cluster: Cluster, layout: Layout, host: int) -> Status | None:
-    """The status record of one host, None when there is none. Raises FrameError when it is damaged."""
+    """The status record of one host, or None. Raises FrameError when it is damaged."""
     key = keys.status(layout.tag_of(host), host)
     data = cluster.call(key, "GET", key)
     return None if data is None else status.decode(data)

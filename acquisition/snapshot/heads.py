@@ -42,7 +42,7 @@ class Heads(NamedTuple):
 
 
 def heads_of(values: list[bytes | None]) -> Heads:
-    """The headers of values, None where there is none."""
+    """The headers of values, or None."""
     if _NATIVE is None:
         return defined(values)
     fields, sound, ids = _NATIVE(values, smoothed.VERSIONS[0], smoothed.VERSIONS[-1])

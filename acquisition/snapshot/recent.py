@@ -174,7 +174,7 @@ def read_recent(cluster: Cluster, layout: Layout, owners: Sequence[Owner]) -> di
 
 
 def recent_of(data: object) -> RecentTable | None:
-    """The table of a ring of recent values; None where there is none, or one that is damaged or empty."""
+    """The table of a ring of recent values; None if absent, or one that is damaged or empty."""
     if not isinstance(data, bytes):
         return None
     try:

@@ -1,7 +1,7 @@
 """The roster: which hosts were seen and are not there any more, and why a reader without any host is blind.
 
 It lies in the shards, beside the positions of dormant sets, and in the memory of each filter worker, which writes it
-again into a shard that has come back empty. Where shards and filters were all started anew it is gone, and the reader
+again into a shard that has come back empty. Where shards and filters were all restarted it is gone, and the reader
 says since when.
 """
 

@@ -190,7 +190,7 @@ class WholeReader:
     def _newest(
         self, table: PositionTable, takes: Takes | None, keep_ticks: int
     ) -> tuple[list[bytes | None], dict[str, Slotted]]:
-        """The record of each member's newest tick in the order of ``table``, None where there is none or it is not
+        """The record of each member's newest tick in the order of ``table``; None if absent or not
         taken; and what was answered, by the prefix of the member."""
         paced = table.known & (table.records["interval"] > 0.0)
         wanted = [

@@ -87,7 +87,7 @@ _REPORTS: Mapping[str, str] = {
     SILENT: "its probe has said nothing for {age:.0f} s: what it made since is unknown",
     ABSENT: "its probe's own account is not here: what is pending is unknown",
     DAMAGED: "its probe's own account cannot be read: what is pending is unknown",
-    RENUMBERED: "its probe has begun to number anew: what is pending is unknown for a moment",
+    RENUMBERED: "its probe has restarted its numbering: what is pending is unknown for a moment",
 }
 
 
@@ -111,7 +111,7 @@ def of_hosts(
 
 
 def _other_name(host: int, rows: Sequence[Account], report: Status | None) -> str:
-    """The name of another host that it gives itself, in words; "" where there is none. Its tables may, and its probe's
+    """The name of another host that it gives itself, in words; "" if absent. Its tables may, and its probe's
     own account not, of which the books know the name."""
     if report is not None and rows[0].host_name != report.host_name:
         return repr(report.host_name[:_LONGEST_NAME])

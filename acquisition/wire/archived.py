@@ -49,7 +49,7 @@ def encode(rows: Iterable[Archived]) -> bytes:
 
 
 def decode(data: bytes) -> list[Archived]:
-    """The rows in ``data``. Raises FrameError when it is none."""
+    """The rows in ``data``. Raises FrameError if it is invalid."""
     if not data or data[0] != VERSION or (len(data) - 1) % _ROW.size:
         raise FrameError("payload", f"{data[:80]!r} are no books of the archive")
     return [Archived(*row) for row in _ROW.iter_unpack(memoryview(data)[1:])]

@@ -37,7 +37,7 @@ def encode(commit: Commit) -> bytes:
 
 
 def decode(data: bytes) -> Commit:
-    """The commit in ``data``. Raises FrameError when it is none."""
+    """The commit in ``data``. Raises FrameError if it is invalid."""
     found = _COMMIT.fullmatch(data)
     if found is None or not is_possible(found[2]) or max(int(found[3]), int(found[4] or 0)) >= MOST_COUNTED:
         raise FrameError("payload", f"{data[:80]!r} is no commit")
@@ -45,5 +45,5 @@ def decode(data: bytes) -> Commit:
 
 
 def id_of(data: bytes | None) -> bytes:
-    """The id of a commit that need not be sound, b"" when there is none."""
+    """The id of a commit that need not be sound, b"" if absent."""
     return b"" if data is None else data.partition(b" ")[0]

@@ -52,7 +52,7 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("hints", "H"),  # HINT_SHEDS, HINT_APPLIED; readers pass over bits that they do not know
     ("entities", "I"),
     ("interval", "f"),  # seconds between two ticks of this resource set
-    ("epoch", "Q"),  # a new one whenever the numbering starts anew
+    ("epoch", "Q"),  # a new one whenever the numbering restarts
     ("sequence", "Q"),  # 1, 2, 3 … within (host, resource set, epoch)
     ("floor", "Q"),  # the oldest sequence number that the probe still holds
     ("made", "Q"),  # samples made in this epoch before this frame

@@ -197,7 +197,7 @@ def unpack_head(data: bytes | memoryview) -> Head:
 
 def decode(data: bytes | memoryview, entities: int, head: Head | None = None) -> Section:
     """The section in ``data``, of a record with so many entities; ``head`` is what ``check`` has answered, if it was
-    asked. Raises FrameError when it is none."""
+    asked. Raises FrameError if it is invalid."""
     if head is None:
         head = check(data, entities)
     c, d, e = head.columns, head.derived, entities

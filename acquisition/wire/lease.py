@@ -31,7 +31,7 @@ def encode(holder: Holder) -> bytes:
 
 
 def decode(data: bytes) -> Holder:
-    """The holder in ``data``. Raises FrameError when it is none."""
+    """The holder in ``data``. Raises FrameError if it is invalid."""
     found = _HOLDER.fullmatch(data)
     if found is None:
         raise FrameError("payload", f"{data[:60]!r} names no filter worker")

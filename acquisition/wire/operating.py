@@ -31,7 +31,7 @@ def encode(note: Operating) -> bytes:
 
 
 def decode(data: bytes) -> Operating:
-    """The note in ``data``. Raises FrameError when it is none."""
+    """The note in ``data``. Raises FrameError if it is invalid."""
     try:
         found = json.loads(data)
         values = [found[name] for name in Operating._fields]

@@ -50,7 +50,7 @@ class Plane(NamedTuple):
         return f"{unit}/s" if self.per_second else unit
 
     def figures(self, stored: Floats) -> Floats:
-        """The figures of stored numbers, float32 of the same shape; NaN where there is none."""
+        """The figures of stored numbers, float32 of the same shape; NaN where missing."""
         return stored if self.derive is None else self.derive(stored)
 
 

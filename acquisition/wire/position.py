@@ -69,7 +69,7 @@ def encode(position: Position) -> bytes:
 
 
 def decode(data: bytes) -> Position:
-    """The position in ``data``. Raises FrameError when it is none ("payload"), of the next version ("newer"), or none
+    """The position in ``data``. Raises FrameError if it is invalid ("payload"), of the next version ("newer"), or none
     that can be counted on from ("shape")."""
     if len(data) != POSITION.size or data[0] != VERSION:
         raise _unknown(data)

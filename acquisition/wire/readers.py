@@ -52,7 +52,7 @@ def encode(reader: Reader) -> bytes:
 
 
 def decode(data: bytes) -> Reader:
-    """The claim in ``data``. Raises FrameError when it is none."""
+    """The claim in ``data``. Raises FrameError if it is invalid."""
     cursor, expires, rest = _parse(data, "claim of a reader")
     books = _BOOKS.fullmatch(rest)
     if books is None:
@@ -67,7 +67,7 @@ def encode_cut(cut: Cut) -> bytes:
 
 
 def decode_cut(data: bytes) -> Cut:
-    """The mark in ``data``. Raises FrameError when it is none."""
+    """The mark in ``data``. Raises FrameError if it is invalid."""
     return Cut(*_parse(data, "mark of a cut")[:2])
 
 

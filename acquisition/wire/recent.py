@@ -215,12 +215,12 @@ def check(data: bytes) -> Head:
 
 
 def unpack_head(data: bytes) -> Head:
-    """The header at the start of ``data``. Raises FrameError when it is none."""
+    """The header at the start of ``data``. Raises FrameError if it is invalid."""
     return Head._make(head_fields("ring of recent values", data, HEADER, MAGIC, VERSIONS))
 
 
 def decode(data: bytes) -> Ring:
-    """The ring in ``data``. Raises FrameError when it is none."""
+    """The ring in ``data``. Raises FrameError if it is invalid."""
     head = check(data)
     at, c, n = head.places, head.columns, head.capacity
     cut = Cutter(data, at.taus)

@@ -159,7 +159,7 @@ class Head(NamedTuple):
 
 
 def unpack_head(data: bytes) -> Head:
-    """The header at the start of ``data``, which may be cut. Raises FrameError when it is none."""
+    """The header at the start of ``data``, which may be cut. Raises FrameError if it is invalid."""
     return Head._make(head_fields("smoothed record", data, HEADER, MAGIC, VERSIONS))
 
 
@@ -179,7 +179,7 @@ def check(data: bytes) -> Head:
 
 
 def section(data: bytes, head: Head) -> memoryview:
-    """The section of decision inputs of a checked record, as it is; empty where there is none."""
+    """The section of decision inputs of a checked record, as it is; empty if absent."""
     return memoryview(data)[HEADER_SIZE : head.ids_at]
 
 

@@ -31,7 +31,7 @@ class SetStatus(NamedTuple):
     frames: int  #: the newest sequence number
     floor: int  #: the oldest sequence number held
     sent: int  #: the newest sequence number that the shard acknowledged since the last go-back
-    sent_id: str  #: its stream id, "" when there is none
+    sent_id: str  #: its stream id, "" if absent
     sent_samples: int  #: samples made up to and including it
     applied: int  #: the applied sequence number that the probe has read
     resent_frames: int

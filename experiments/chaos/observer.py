@@ -150,7 +150,7 @@ def read(path: Path) -> list[Seen]:
 
 
 def newest(path: Path) -> Seen | None:
-    """The last whole line of an output file; None when there is none yet."""
+    """The last whole line of an output file; None before the first."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))

@@ -22,11 +22,11 @@ class Served(Protocol):
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
-        """The descriptor to poll, -1 when there is none, what to poll it for, and a number that grows with every new
+        """The descriptor to poll, -1 if absent, what to poll it for, and a number that grows with every new
         connection."""
 
     def fileno(self) -> int:
-        """The descriptor to poll, -1 when there is none."""
+        """The descriptor to poll, -1 if absent."""
 
     def service(self, now: float) -> float:
         """Send and receive; when to be called again."""

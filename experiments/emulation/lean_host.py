@@ -69,7 +69,7 @@ class LeanWriter:
         return self._sender.problem
 
     def fileno(self) -> int:
-        """The descriptor to poll, -1 when there is none."""
+        """The descriptor to poll, -1 if absent."""
         return self._sender.fileno()
 
     @property

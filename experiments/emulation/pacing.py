@@ -101,7 +101,7 @@ class Paced(Generic[HostT]):
 
     def _one_tick(self, tick: int, stopped: Stopped) -> bool:
         """Let every host sample once; false when stopped."""
-        ahead = time.time() - time.monotonic()  # read anew every tick: the wall clock may be slewed
+        ahead = time.time() - time.monotonic()  # reread every tick: the wall clock may be slewed
         base = tick * self._interval
         now, turn, made = time.monotonic(), 0, 0
         while turn < len(self._turns):

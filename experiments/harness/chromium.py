@@ -80,7 +80,7 @@ class Page:
         return answer["result"].get("value")
 
     def until(self, expression: str, seconds: float = 10.0) -> Any:
-        """The first true value of an expression. Raises UnavailableError when there is none in time."""
+        """The first true value of an expression. Raises UnavailableError if there is none in time."""
         deadline = time.monotonic() + seconds
         while not (value := self.evaluate(expression)):
             if time.monotonic() > deadline:

@@ -47,7 +47,7 @@ except ChildProcessError:
 
 
 def compiler() -> str | None:
-    """The C compiler, None where there is none."""
+    """The C compiler, or None."""
     return shutil.which("cc")
 
 

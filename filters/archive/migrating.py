@@ -34,7 +34,7 @@ def check_version(connection: Connection) -> None:
 
 
 def version(connection: Connection) -> str | None:
-    """The version of the schema; None where there is none."""
+    """The version of the schema; None if absent."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found: str | None = connection.execute(_READ).scalar()

@@ -140,7 +140,7 @@ class Rollup:
         return sketch.of_values(self._ids, self._columns, self._samples()) if self._kept else None
 
     def _samples(self) -> Floats:
-        """Samples x entities x kept columns, NaN where there is none."""
+        """Samples x entities x kept columns, NaN where missing."""
         made = np.full((sum(len(part) for _, part in self._kept), len(self._ids), len(self._columns)), np.nan, "f4")
         first = 0
         for where, part in self._kept:

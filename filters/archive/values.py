@@ -54,7 +54,7 @@ class MinuteMatrix(NamedTuple):
     minute: int  #: when it began, seconds since 1970, a multiple of 60
     tick: int  #: the newest tick in it, which orders ``last``; of longer ones the newest minute
     ids: Ids  #: entities
-    values: Floats  #: len(Statistic) x entities x metrics, NaN where there is none
+    values: Floats  #: len(Statistic) x entities x metrics, NaN where missing
     late: int = 0  #: samples that came after the minute was closed
     passed_on: bool = False  #: a minute that is in the coarser levels
     sketch: bytes | None = None  #: ``filters.archive.sketch`` of the metrics that get percentiles

@@ -56,7 +56,7 @@ class Witness:
         self._cluster.gather([command for partition, held in pairs for command in self._holders(partition, held, now)])
 
     def _behind(self, streams: Mapping[str, Partition]) -> dict[str, bytes]:
-        """The streams in which there is something new, and from where; one that went back begins anew, and so does one
+        """The streams in which there is something new, and from where; one that went back starts again, and so does one
         of a partition that was loaded again."""
         replies = self._cluster.gather([(name, ("XREVRANGE", name, "+", "-", "COUNT", 1)) for name in streams])
         found = {}

@@ -37,7 +37,7 @@ def judge_all(
     """The verdicts of ``rule`` on all hosts; those that are ``known`` of the same readings stand.
 
     A host on which the rule abstains keeps its hysteresis as long as it is late; one that is down
-    starts anew when it comes back.
+    restarts when it comes back.
     """
     verdicts: dict[str, Verdict] = {}
     hot = set()

@@ -87,7 +87,7 @@ class ReadingDocument(Struct, frozen=True):
 
 
 def planes_of(block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str]) -> dict[str, Lists]:
-    """Figure -> list of rows of values; numbers are None where there is none."""
+    """Figure -> list of rows of values; numbers are None if absent."""
     index = np.ix_(np.asarray(rows, np.intp), np.asarray(columns, np.intp))
     return {name: _plane(block, name, index) for name in FIGURES if name in figures}
 

@@ -17,7 +17,7 @@ Figure = Callable[[Block], float | int | None]
 
 
 def _count(name: str) -> Figure:
-    """A count of the applied position, None while there is none."""
+    """A count of the applied position, None if absent."""
     return lambda block: None if block.position is None else int(getattr(block.position, name))
 
 

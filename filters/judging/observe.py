@@ -177,7 +177,7 @@ def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = Non
 
 
 def tick_of(snapshot: Snapshot) -> int:
-    """The newest tick of which a host's own figures are current; 0 where there is none."""
+    """The newest tick of which a host's own figures are current; 0 if absent."""
     ticks = [block.tick for block in snapshot.blocks if block.state == CURRENT and block.resource_set == HOST_SET]
     return max(ticks, default=0)
 

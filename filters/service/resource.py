@@ -66,7 +66,7 @@ class Resource(NamedTuple):
     ``build`` makes the answer from a tick, which is then kept for all who ask the same; else ``handle`` answers by
     itself. ``answer`` is the type of the JSON document, or its schema; ``media`` are the types of answers that are no
     JSON. A ``prepared`` resource is answered before anyone asks, a ``topic`` may be listened to as a stream.
-    One that is ``early`` is made anew as soon as a verdict changes, without waiting for the next tick. ``close`` is
+    One that is ``early`` is made again as soon as a verdict changes, without waiting for the next tick. ``close`` is
     called when the service ends.
     """
 

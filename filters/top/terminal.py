@@ -153,7 +153,7 @@ class Terminal:
 
 
 def _own_description(output: int) -> tuple[int, bool]:
-    """The same terminal opened anew, so that it can be written to without waiting and without
+    """The same terminal reopened, so that it can be written to without waiting and without
     changing the descriptor that the shell shares; the same descriptor where that cannot be."""
     with contextlib.suppress(OSError):
         return os.open(os.ttyname(output), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC), True

@@ -2,7 +2,7 @@
 
 A stream takes no id that is not after its last one, not even when it has been emptied. So one entry of the greatest id
 ends it: nobody can add to it any more. One of the next year is followed by ids of the next year, by which nothing gets
-old. Such a stream is removed once its filter has read it to the end, and begins anew; what was refused meanwhile waits
+old. Such a stream is removed once its filter has read it to the end, and starts again; what was refused meanwhile waits
 in the rings of its probes. A status takes 2 kB and may be set to 512 MB: one that is too large, or of no host, is
 removed, as are raw streams of partitions that there are not, which nobody would trim. All of it is told as events.
 """
@@ -124,7 +124,7 @@ class Guard:
             raw = keys.raw(self._tags[number])
             if self._cluster.call(raw, "EVAL", _REMOVE, 1, raw, cursor) == 1:
                 found.renewed.append(number)
-                text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: it begins anew"
+                text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: it starts again"
                 self._tell(self._tags[number], "ids_ahead", text, found)
         elif parse(cursor)[0] > latest:  # whoever removed it has not come to the next commit
             found.renewed.append(number)

@@ -111,7 +111,7 @@ class Partition:
         self._kept = Kept(settings)
         self._expire_at = 0.0
         self._trim_at = 0.0
-        self._came = 0.0  #: when the newest entry did, by its id, which goes back with no stream that begins anew
+        self._came = 0.0  #: when the newest entry did, by its id, which goes back with no stream that starts again
         self._renewed = False  #: whether the stream is another one, which no commit says yet
 
     def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
@@ -271,7 +271,7 @@ class Partition:
         self.extra += self.rejections.add(entry_id, error, fields, time.monotonic())
 
     def give_up(self, accepted: Accepted, error: Exception) -> None:
-        """Put the entry of a frame aside that could not be smoothed; its averages start anew."""
+        """Put the entry of a frame aside that could not be smoothed; its averages restart."""
         accepted.state.forget()
         for entry_id, fields in self._taken:
             if isinstance(fields, list) and len(fields) > 1 and fields[1][_NAMED] == accepted.data[_NAMED]:

@@ -1,7 +1,7 @@
 """Read a partition back from its shard: cursor, positions, averages, names.
 
-What is damaged starts anew and holds nothing else up. A refusal (the slot is on its way to another
-shard, the shard loads) is no damage: taken for an absent value it would make averages start anew.
+What is damaged restarts and holds nothing else up. A refusal (the slot is on its way to another
+shard, the shard loads) is no damage: taken for an absent value it would make averages restart.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _restore_records(
                 found.append(Found(state, record, data))
         except FrameError as error:
             refuse_newer(name, error)
-            damage.append(f"{name} is damaged: {error}; its averages start anew")
+            damage.append(f"{name} is damaged: {error}; its averages restart")
         try:
             if table is not None:
                 partition.name(state, learn(None, table))

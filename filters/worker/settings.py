@@ -60,7 +60,7 @@ class FilterSettings:
             return None
         key = (resource_set, metrics, self.inputs.lengths(interval))
         if key not in self._plans:
-            if len(self._plans) >= _MOST_PLANS:  # somebody sends ever new tables; at worst windows begin anew
+            if len(self._plans) >= _MOST_PLANS:  # somebody sends ever new tables; at worst windows start again
                 self._plans.clear()
             self._plans[key] = make_plan(self.inputs, *key, lambda name: self.tau.get(name, self.tau_seconds))
         return self._plans[key]

@@ -67,7 +67,7 @@ class State:
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
         """Go on from a record that this or another worker wrote.
 
-        A plane that the record lacks (a kernel added since) begins at the mean; without a mean all samples start anew.
+        A plane that the record lacks (a kernel added since) begins at the mean; without a mean all samples restart.
         """
         kernels = computed(kernels)
         known = record.planes

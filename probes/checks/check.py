@@ -26,7 +26,7 @@ def column_of(resource_set: ResourceSet, name: str) -> int:
 
 
 def setting(settings: CheckSettings, parameter: Parameter) -> float:
-    """A number of the check's table. Raises TypeError when it is none: the configuration promised one."""
+    """A number of the check's table. Raises TypeError if it is invalid: the configuration promised one."""
     value = settings.get(parameter.name, parameter.default)
     if not isinstance(value, int | float):
         raise TypeError(f"{parameter.name} = {value!r} is no number")

@@ -53,7 +53,7 @@ class CounterMemory:
 
     def keep(self, names: Collection[str]) -> None:
         """Forget the counters with other names: what vanished, such as a container's interface, may never come
-        again, and if it does, its counters start anew."""
+        again, and if it does, its counters restart."""
         if not self._old.keys() <= set(names):
             self._old = {name: self._old[name] for name in names if name in self._old}
 

@@ -24,7 +24,7 @@ class OneChild(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """The child has been started: what it prints begins anew."""
+        """The child has been started: what it prints starts again."""
 
     @abstractmethod
     def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:

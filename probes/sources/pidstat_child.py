@@ -271,7 +271,7 @@ class PidstatSource:
                 self._discovery.forget(pid)
 
     def _follow_absent(self, run: Run, tick: ProcessTick, monotonic: float) -> None:
-        """Count the ticks in which a living process had no row; start anew for one that pidstat has lost."""
+        """Count the ticks in which a living process had no row; restart for one that pidstat has lost."""
         answered = tick.rejected.union(tick.rows)
         self._absent = {pid: self._absent.get(pid, 0) + 1 for pid in run.found if pid not in answered}
         lost = any(n >= _PATIENCE_WITH_ROWS and n & (n - 1) == 0 for n in self._absent.values())

@@ -79,7 +79,7 @@ class ToolChild:
         self._zombies: list[int] = []
 
     def fileno(self) -> int:
-        """The descriptor to wait for, -1 when there is none."""
+        """The descriptor to wait for, -1 if absent."""
         return self._pipe
 
     def wake_at(self) -> float:

@@ -57,7 +57,7 @@ class ToolClock:
         self._time_of_day = -1
 
     def read(self, text: str) -> Moment | None:
-        """The moment in ``text``, or None when there is none in it that is certain."""
+        """The moment in ``text``, or None if none is certain."""
         if text.isascii() and text.isdigit() and 9 <= len(text) <= 11:
             return Moment(iso(int(text)) + "Z", float(text))
         date = _ISO_DATE.match(text)

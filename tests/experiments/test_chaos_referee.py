@@ -37,7 +37,7 @@ class Played(NamedTuple):
 
 @pytest.fixture
 def played(cluster: Cluster, shards: Shards, tmp_path: Path) -> Iterator[Played]:
-    """Two hosts made 40 frames each; one of them was started anew in the middle."""
+    """Two hosts made 40 frames each; one of them was restarted in the middle."""
     worker = lone_worker(cluster, read_layout(cluster), FilterSettings(tau_seconds=TAU))
 
     def start(index: int) -> LoggedHost:

@@ -16,14 +16,14 @@ TAGS = keys.tags(keys.DEFAULT_PARTITIONS)
 
 
 def position_of(cluster: Cluster, host: int, resource_set: int) -> Position | None:
-    """The newest applied frame, None when there is none."""
+    """The newest applied frame, or None."""
     key = keys.applied(TAGS[keys.partition_of(host, len(TAGS))])
     data = cluster.call(key, "HGET", key, keys.member(host, resource_set))
     return None if data is None else position.decode(data)
 
 
 def sequence_of(cluster: Cluster, host: int, resource_set: int) -> int:
-    """The number of the newest applied frame, 0 when there is none."""
+    """The number of the newest applied frame, 0 if absent."""
     found = position_of(cluster, host, resource_set)
     return 0 if found is None else found.sequence
 

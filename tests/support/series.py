@@ -40,7 +40,7 @@ def feed(feeder: Feeder, first: int, last: int) -> list[bytes]:
 
 
 def applied_sequence(cluster: Cluster, feeder: Feeder) -> int:
-    """The newest applied frame, 0 when there is none."""
+    """The newest applied frame, 0 if absent."""
     return sequence_of(cluster, feeder.host, feeder.resource_set)
 
 

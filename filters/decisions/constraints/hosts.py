@@ -163,7 +163,7 @@ def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:
     return metric in (CPU, MEMORY, NETWORK) and capacity.share(vm, host, metric) is None
 
 
-#: What does not change while a plan is made; ``is_moving`` does, and is asked anew for every proposal.
+#: What does not change while a plan is made; ``is_moving`` does, and is asked again for every proposal.
 OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling, is_uncertain)
 OF_PAIRS: tuple[PairConstraint, ...] = (
     is_source, is_other_group, has_rival, lacks_memory, lacks_room, would_be_hot, would_be_warm

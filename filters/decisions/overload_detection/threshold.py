@@ -122,7 +122,7 @@ def _begins(reading: Reading, parameters: Parameters) -> Verdict:
 
 
 def _plateau(reading: Reading, parameters: Parameters, count: int) -> Verdict | None:
-    """Hot where there is a plateau, an abstention where that is not known, None where there is none."""
+    """Hot where there is a plateau, an abstention where that is not known, or None."""
     found = rule_inputs.extremes(reading, count)
     if isinstance(found, Verdict):
         return found

@@ -1,6 +1,6 @@
 """Read the decision inputs of a partition back: figures from the sections of its records, windows from the rings.
 
-Whatever is absent, damaged or made by another configuration is left out, and the figures start anew with
+Whatever is absent, damaged or made by another configuration is left out, and the figures restart with
 ``since``; recent values that are missing make their window hold fewer valid samples, never wrong ones.
 """
 
@@ -79,7 +79,7 @@ def _figures(partition: Partition, found: Found, damage: list[str]) -> InputsSta
     try:
         decoded = wire.decode(section, record.ids.size)
     except FrameError as error:
-        damage.append(f"the decision inputs of {state.member.decode()} are damaged: {error}; they start anew")
+        damage.append(f"the decision inputs of {state.member.decode()} are damaged: {error}; they restart")
         return None
     if not _fits(decoded, plan):
         return None

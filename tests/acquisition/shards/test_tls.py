@@ -451,7 +451,7 @@ def problem_of(sender: Sender) -> str:
 
 
 def test_a_handshake_that_waits_for_those_of_others_is_waited_for(secured: Secured, tmp_path: Path) -> None:
-    """A shard makes one at a time: to give up and begin anew would only make it more."""
+    """A shard makes one at a time: to give up and start again would only make it more."""
     timeout = 2.0
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     secured.access.certify(tmp_path, [NAME], "late")

@@ -95,5 +95,5 @@ def test_without_one_right_nobody_is_down_and_nothing_looks_calm(
             rule(address, *allowed())
         with reader(shards) as new:
             assert states(new, reading) == (SEEN, ())
-        seen, told = states(known, reading)  # patience with a host that could not be seen begins anew
+        seen, told = states(known, reading)  # patience with a host that could not be seen starts again
         assert (seen | {SILENT: DOWN}, told, seen[SILENT] in (LATE, DOWN)) == (SEEN, (), True)

@@ -63,7 +63,7 @@ def changed(field: str, value: object, data: bytes = DATA) -> bytes:
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_golden_bytes(name: str) -> None:
-    """What was written once must stay readable: these files are never made anew within a version."""
+    """What was written once must stay readable: these files are never recreated within a version."""
     golden = (GOLDEN / f"{name}.bin").read_bytes()
     assert frame.encode(FRAMES[name]) == golden
     assert frame.encode(frame.decode(golden)) == golden

@@ -1,4 +1,4 @@
-"""What happened is in the database once, whoever told it and however often the archiver begins anew."""
+"""What happened is in the database once, whoever told it and however often the archiver starts again."""
 
 from __future__ import annotations
 

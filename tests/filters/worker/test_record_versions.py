@@ -1,4 +1,4 @@
-"""Upgrades: old and new filters and readers on the same shards, records of both versions, no average starts anew.
+"""Upgrades: old and new filters and readers on the same shards, records of both versions, no average restarts.
 
 The new ones are processes of the next version (tests.support.next_version), the old ones of this version; both are the
 commands that people run.
