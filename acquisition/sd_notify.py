@@ -90,6 +90,6 @@ class Notifier:
             return False
         try:
             self._socket.sendto("\n".join(lines).encode(errors="replace"), self._address)
-        except OSError:  # its queue is full, or whoever listened is gone
+        except OSError:  # its queue is full, or the listener is gone
             return False
         return True

@@ -12,7 +12,7 @@ from acquisition.errors import EXIT_INTERNAL
 
 def end_with_threads(report: Callable[[str], None]) -> None:
     """From now on an exception that nobody handles in any thread is reported and ends this process at once, with
-    EXIT_INTERNAL: as kill -9 does, which every part survives, so that whoever supervises it starts it again."""
+    EXIT_INTERNAL: as kill -9 does, which every part survives, so that its supervisor starts it again."""
 
     def end(failed: threading.ExceptHookArgs) -> None:
         if failed.exc_type is SystemExit:

@@ -1,4 +1,4 @@
-"""deploy/build: packages of one commit, equal byte for byte whoever builds them from it."""
+"""deploy/build: packages of one commit, equal byte for byte on every build machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The agent: what runs on every host. Lean: started by ``shardpulse probe``, which it replaces.
 
-SIGHUP reads the configuration anew, in a child, so that ticks go on meanwhile; a bad one leaves
+SIGHUP rereads the configuration, in a child, so that ticks go on meanwhile; a bad one leaves
 everything as it is. SIGTERM and SIGINT stop in order: tools first, then the outbox is
 sent for a bounded time. What was not sent stays in the ring file for the next start.
 """
@@ -195,7 +195,7 @@ class Agent:
         return self._settings.ticks <= max((module.schedule.ticks for module in self._probe.modules), default=0)
 
     def _condition(self) -> str:
-        """What is going on, for who asks systemd."""
+        """What is going on, as systemctl status shows it."""
         if self._log.trouble or self._writer is None:
             return self._log.trouble or _described(self._settings)
         return f"{_described(self._settings)}; sending to shard {self._writer.address}"

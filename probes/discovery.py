@@ -118,7 +118,7 @@ class Discovery:
         return self.generation
 
     def forget(self, pid: int) -> None:
-        """A process is gone, or is not what it was: whoever has its pid at the next scan is a new one."""
+        """A process is gone, or is not what it was: what has its pid at the next scan is a new one."""
         self._known.pop(pid, None)
         self._differs = True
         self._again.add(pid)
@@ -237,7 +237,7 @@ class Discovery:
 def parse_stat(text: bytes) -> tuple[str, list[bytes]]:
     """Command and the fields from the third (state) on of /proc/PID/stat; a command may hold spaces and parentheses.
 
-    Raises ValueError when the text is none.
+    Raises ValueError for invalid text.
     """
     start, end = text.index(b"("), text.rindex(b")")
     return text[start + 1 : end].decode("utf-8", "replace"), text[end + 2 :].split()

@@ -44,7 +44,7 @@ Sample this host, its processes and its virtual machines, and send the samples t
 One light process per host, whatever the number of VMs. All samples of one tick are a frame. Recent
 frames are kept in the ring, a file of fixed size in memory (/dev/shm), until they are confirmed: those
 that cannot be sent wait there, and a probe that was killed goes on where it was. --remove-ring deletes it.
-SIGHUP reads the configuration anew (a bad one leaves the old one in force); SIGTERM and SIGINT stop
+SIGHUP rereads the configuration (a bad one leaves the old one in force); SIGTERM and SIGINT stop
 in order."""
 
 _EXAMPLES = """

@@ -20,7 +20,7 @@ Make what TLS needs off loopback: an authority for the shards, another one for s
 (serve, the database), and certificates of both for the names that clients connect to.
 
 Keep the directory of an authority on the machine that you deploy from, and on no other:
-whoever has its key can be any shard. Clients need its ca.pem and nothing else."""
+anyone who has its key can pose as any shard. Clients need its ca.pem and nothing else."""
 
 _EXAMPLES = """
 shardpulse certificates ca shards --dir authority       authority/ca.pem and authority/ca.key

@@ -54,7 +54,7 @@ def authority(purpose: str, now: datetime, days: int) -> Pair:
 def issue(by: Pair, names: list[str], now: datetime, days: int) -> Pair:
     """A certificate for the purpose of ``by`` and for hosts with these ``names``, or addresses.
 
-    Raises UsageError for a name that is none and for a life beyond the authority's, DataError where ``by`` is no
+    Raises UsageError for an invalid name and for a life beyond the authority's, DataError where ``by`` is no
     authority of ``authority``.
     """
     ends, last = now + timedelta(days=days), by.certificate.not_valid_after_utc

@@ -43,7 +43,7 @@ class Archive(Table):
         float, Meta(ge=0, le=3600, description="a minute is closed so long after its end; what comes later is merged")
     ] = 5.0
     claim_seconds: Annotated[
-        float, Meta(ge=1, le=86400, description="trims wait so long for an archiver that is heard of no more")
+        float, Meta(ge=1, le=86400, description="how long trims wait for an archiver that no longer reports")
     ] = 900.0
     lease_seconds: Annotated[
         float, Meta(ge=1, le=600, description="another archiver takes a dead one's partitions over after so long")

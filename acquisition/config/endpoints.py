@@ -112,7 +112,7 @@ def connect(settings: Shards) -> Cluster:
 def with_addresses(settings: Shards, text: str | None) -> Shards:
     """The settings with the addresses of a ``--shards HOST:PORT,...`` option, if there is one.
 
-    Raises UsageError when an address is none.
+    Raises UsageError for an invalid address.
     """
     if text is None:
         return settings

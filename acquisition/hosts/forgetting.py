@@ -1,6 +1,6 @@
 """Which hosts the shards know, and taking one off: a transaction in its partition, a commit like those of a filter.
 
-Whoever writes to a partition leaves a fresh commit id, so the worker that holds the partition sees another one than its
+Every writer to a partition leaves a fresh commit id, so the worker that holds the partition sees another one than its
 own and loads again what the shard holds: the host without its positions, names and account. The positions become
 dormant, as those of a host that has expired: if it ever comes back it goes on counting.
 """

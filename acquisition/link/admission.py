@@ -21,7 +21,7 @@ PERHAPS_TLS = "; if it speaks TLS only, set [shards] tls_ca"
 
 
 def check(made: _socket.socket, credentials: Credentials | None, address: object) -> None:
-    """Raise ShardError when a connection that is to send a password leads over loopback to a process that is none of
+    """Raise ShardError when a connection that is to send a password leads over loopback to a process of none of
     the ``owners``, AdmissionError when one leads to another machine without TLS or without a user."""
     try:
         peer, own = made.getpeername(), made.getsockname()

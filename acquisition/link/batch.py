@@ -22,7 +22,7 @@ class Route(NamedTuple):
 
 
 class Batch:
-    """Commands for ``Cluster.ask`` and ``gather``. Whoever asks the same again and again keeps it: the commands are
+    """Commands for ``Cluster.ask`` and ``gather``. Keep it to ask the same repeatedly: the commands are
     packed and sorted by shard once for each map of slots."""
 
     def __init__(self, commands: Sequence[Command]) -> None:

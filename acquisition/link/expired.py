@@ -1,7 +1,7 @@
-"""TLS to a shard whose certificate has expired, for whoever is about to let it read another one.
+"""TLS to a shard whose certificate has expired, before it is made to read another one.
 
 Everything else is verified as ever: the authority, the signature, the purpose, the name. And the certificate has to be
-one of those that the operator names (``Credentials.expired``), as the authority issued it: whoever found the key of an
+one of those that the operator names (``Credentials.expired``), as the authority issued it: a finder of the key of an
 older one, which nobody guards any more because its certificate is over, is not told a password.
 """
 
@@ -15,7 +15,7 @@ from acquisition.errors import ShardError
 from acquisition.link import admission, tls
 from acquisition.link.credentials import Credentials
 
-_NOT_NAMED = "has a certificate that has expired, and is none of those that are named as expired: name the one it shows"
+_NOT_NAMED = "has a certificate that has expired, and is not among those named as expired: name the one it shows"
 
 
 def read(text: str) -> tuple[bytes, ...]:

@@ -2,7 +2,7 @@
 
 The kernel tells of every TCP socket of this machine which user made it: of one by sock_diag(7), of all in /proc/net/tcp
 (proc(5)). A connection that was accepted has an inode and the owner of the process that accepted it; one that still
-waits belongs to whoever listens.
+waits belongs to the listener.
 
 The probe imports this module: it stays lean.
 """
@@ -59,7 +59,7 @@ def _asked(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
     netlink = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
     try:
         netlink.settimeout(_ANSWER_SECONDS)
-        for address, port in ((here, own[1]), (bytes(len(here)), 0)):  # the connection, then whoever listens
+        for address, port in ((here, own[1]), (bytes(len(here)), 0)):  # the connection, then the listener
             sought = _SOUGHT.pack(peer[1], port, there, address)
             question = _QUESTION.pack(family, _socket.IPPROTO_TCP, _ALL_STATES) + sought + _ANY_INTERFACE_NO_COOKIE
             netlink.send(_HEADER.pack(_HEADER.size + len(question), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0) + question)

@@ -1,6 +1,6 @@
 """The shards that ``shardpulse shards up`` started on this machine, as their state file tells.
 
-Whoever starts shards at other ports writes the file again, so everybody who was not given addresses asks it again
+Starting shards at other ports rewrites the file, so every client that was not given addresses reads it again
 whenever no shard answers. It is believed only if this user or root wrote it and nobody else may write it; that
 something listens on a port proves nothing, because the port may be another user's by now.
 

@@ -55,7 +55,7 @@ def packed(command: Iterable[Argument] | bytes) -> bytes:
 
 def front(words: int, *first: str) -> bytes:
     """What a command of so many words begins with whose ``first`` ones are these: the others follow as ``word`` writes
-    them. For commands that are sent with every commit, as ``pack`` looks at each word anew."""
+    them. For commands that are sent with every commit, as ``pack`` looks at each word again."""
     return b"*%d\r\n" % words + b"".join([word(each.encode()) for each in first])
 
 
@@ -153,7 +153,7 @@ def raise_for(reply: Any, where: object = "") -> Any:
 class Connection:
     """One blocking connection. ``timeout`` in seconds bounds connect, send and every reply.
 
-    Raises ShardError when the shard cannot be reached or hangs up, or is none: ``acquisition.link.listener``.
+    Raises ShardError when the shard cannot be reached or hangs up, or is no shard: ``acquisition.link.listener``.
     """
 
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:

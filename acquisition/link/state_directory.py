@@ -51,7 +51,7 @@ def _open_locked(directory: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the command before us has just removed it: make it anew
+        os.close(descriptor)  # the command before us has just removed it: make it again
 
 
 def _check_ours(descriptor: int, directory: Path) -> None:

@@ -3,7 +3,7 @@
 ``_ssl`` is the C module behind ``ssl``, whose enums and classes would cost every probe 0.6 MB and some time per call.
 No authority but ours is loaded, no certificate of a client is sent: clients log in with user and password.
 
-Whoever needs TLS imports this module when that turns out: it takes a probe 1.7 MB.
+Import this module only where TLS is needed: it takes a probe 1.7 MB.
 """
 
 from __future__ import annotations

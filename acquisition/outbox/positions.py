@@ -108,7 +108,7 @@ class Positions:
         return commands, expected
 
     def _ask_why(self, expected: list[Expected]) -> bytes:
-        """Look for the frames in doubt among the entries that the filter has put aside since they came."""
+        """Look for the frames in doubt among the entries that the filter has rejected since they came."""
         commands = b""
         for window in self._asked:
             if window.stall.in_doubt:

@@ -30,7 +30,7 @@ class Start(NamedTuple):
 
 
 def open_ring(ring: FileRing, now: float) -> Start:
-    """Take up what is usable, else make the ring anew. Raises CannotCreateError when there is no room for it."""
+    """Take up what is usable, else recreate the ring. Raises CannotCreateError when there is no room for it."""
     recovery = ring.recover()
     faults: tuple[str, ...] = () if recovery.whole else ("ring_damaged",)
     found, held = recovery.found, Held({}, [], 0, 1)

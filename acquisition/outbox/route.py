@@ -57,7 +57,7 @@ class Route:
         self._known = [owner for _, _, owner in self._stripes]
 
     def learn_layout(self, data: Any) -> bool:
-        """Take the layout document; False when it is none that this version knows."""
+        """Take the layout document; False for a version that is unknown here."""
         self.tag = _tag(data, self.host)
         return bool(self.tag)
 

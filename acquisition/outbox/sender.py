@@ -28,7 +28,7 @@ _QUICK_ATTEMPTS = 24
 _MOST_DELAY = 2.0
 _SLOW_DELAY = 5.0
 #: A handshake waits for those of all other hosts: ten thousand of half a millisecond each are 5 s of one shard. To give
-#: up sooner would begin it anew, at the end of the queue.
+#: up sooner would restart it, at the end of the queue.
 _PATIENCE = 5.0  #: in timeouts
 
 

@@ -36,7 +36,7 @@ def reason_of(entries: Any, entry: bytes) -> str:
             if found.entry == entry:
                 return found.reason
         except (FrameError, TypeError, IndexError):
-            continue  # whoever wrote that was no filter
+            continue  # no filter wrote that
     return ""
 
 

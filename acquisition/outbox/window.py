@@ -112,7 +112,7 @@ class SendWindow:
         self.restart(epoch, last, made)
 
     def restart(self, epoch: int, last: int = 0, made: int = 0) -> None:
-        """Number anew in another epoch, or go on after ``last`` in a recovered one."""
+        """Restart the numbering in another epoch, or go on after ``last`` in a recovered one."""
         self.epoch = epoch
         self.last = self.recovered = self.highest = last
         self.made = self.floor_made = made

@@ -1,6 +1,6 @@
 """TLS on the cluster bus of local shards, over which nodes tell each other who owns what.
 
-The bus knows no users: whoever reaches its port may call himself a node and take slots. With TLS it talks only to
+The bus knows no users: anyone who reaches its port may join as a node and take slots. With TLS it talks only to
 holders of a certificate of its own authority; here that is one self-signed certificate with its key, made for these
 shards, in files that nobody else may read. MIGRATE and replication then speak TLS too, at a port that only such holders
 may use; clients go on without, for loopback does not leave the machine.

@@ -1,4 +1,4 @@
-"""What the configuration of every shard says, whoever starts it: ``shards up`` here, systemd on another machine."""
+"""The configuration of every shard, however it is started: ``shards up`` here, systemd on another machine."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def take_in(
 
 def wait_for_names(members: Sequence[Address], credentials: Credentials | None = None) -> None:
     """Wait until all are known by the names that they announce: a newcomer is told addresses first, which stand in no
-    certificate. A member that is dead is found by whoever asks next."""
+    certificate. The next command finds a member that is dead."""
     deadline = time.monotonic() + _NAMES_SECONDS
     with Members(members, credentials) as known:
         while known.look() and known.silent and time.monotonic() < deadline:

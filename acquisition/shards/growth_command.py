@@ -159,7 +159,7 @@ def _balance_of_others(options: argparse.Namespace, settings: config.Shards) -> 
 
 
 def _leaving(options: argparse.Namespace, settings: config.Shards) -> tuple[Address, list[Node], Credentials]:
-    """Who is to leave, whoever answers, and who asks them. Raises UsageError for one that nobody knows."""
+    """The shard that is to leave, members to ask, and the user. Raises UsageError for an unknown shard."""
     addresses, user = remote_command.named(options, settings)
     leaving = remote_command.address_of(options.shard)
     with Members(addresses, user, settings.timeout_seconds) as known:

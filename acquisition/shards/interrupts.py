@@ -15,7 +15,7 @@ _Handler = Callable[[int, FrameType | None], object] | int | None
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Signals that come inside are delivered at the end, to whoever handled them before.
+    """Signals that come inside are delivered at the end, to the handlers that were set before.
 
     Python handles signals in the main thread only, so in another one there is nothing to do.
     """

@@ -250,7 +250,7 @@ def start_shards(
         with contextlib.suppress(*([] if attempt == _ATTEMPTS - 1 else [PortTaken])):
             shards = Shards(binary, [], home, Layout(partitions, keep_ticks), tied)
             return _start(shards, places, count, memory, directives or {}, secured)
-        time.sleep(random.uniform(0.0, _PAUSE))  # whoever was faster may have stepped back as well
+        time.sleep(random.uniform(0.0, _PAUSE))  # the faster one may have stepped back as well
     raise CannotCreateError("free ports were taken again and again")
 
 

@@ -298,7 +298,7 @@ class Mover:
     def mend(self, partitions: int) -> list[int]:
         """Finish every handing over that was begun and left, forwards; answers the slots.
 
-        The source is whoever owns the slot (of two that claim it, the higher epoch), and what it holds is current.
+        The source is the owner of the slot (of two that claim it, the higher epoch), and what it holds is current.
         """
         nodes = self.look()
         owner = owners(nodes)

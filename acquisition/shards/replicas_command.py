@@ -154,7 +154,7 @@ def _follow(cluster: _Cluster, step: placing.Step, user: Credentials) -> tuple[s
     others = [node.address for node in cluster.nodes.values() if node.id in cluster.board.masters]
     Category("shards")(f"shard {replica} is to follow {master}")
     if step.replica in cluster.strangers:
-        growth.forget(replica, others, user)  # whoever it was before
+        growth.forget(replica, others, user)  # whatever it was before
     join.replicate(replica, master, _SECONDS, user)
     growth.wait_for_names([*others, replica], user)
     return str(replica), str(master)

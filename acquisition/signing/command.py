@@ -18,7 +18,7 @@ Make the secrets with which probes sign their frames, so that a host cannot make
 name of another one of its partition, whatever password it has.
 
 Filters and archivers have the masters ([filter.signing] key_file), each host has a key of its
-own ([probe.signing] key_file). Keep the masters from all other machines: whoever has them can
+own ([probe.signing] key_file). Keep the masters from all other machines: anyone who has them can
 sign as any host."""
 
 _EXAMPLES = """

@@ -35,7 +35,7 @@ from acquisition.wire.stream_id import is_before
 REPORTED = "reported"  #: the probe's own account is here and of now
 SILENT = "silent"  #: it is here, and too old: what was made since is unknown
 ABSENT = "absent"  #: it is not here: ``made`` is what the filter knows of, what is pending is unknown
-DAMAGED = "damaged"  #: there is something in its place that is none
+DAMAGED = "damaged"  #: what lies in its place is not a record
 ENDED = "ended"  #: the probe stopped in order, and all that it made has been read by the filter
 RENUMBERED = "renumbered"  #: it is of another epoch than what the filter has read since: as if absent
 

@@ -64,7 +64,7 @@ class Block:
     ``delay`` says why its tick is not here, ``cause`` (of states.CAUSES) why it is unknown or down, ``since`` when, in
     seconds since 1970; both are empty else. ``has_values`` is False for a block that is not
     current in a coherent reading: no older value stands in for the missing one.
-    ``damage`` is the reason of a record or position that is none; ``unreachable`` says that a shard
+    ``damage`` is the reason of an invalid record or position; ``unreachable`` says that a shard
     did not answer for this block; ``unheard`` that nothing has come for longer than ``down_after`` of this
     resource set, whose host may be up all the same. ``past`` is the newest record of a block without values, read
     only where one of its VMs is reported by another host as well: evidence of what was, no values of this reading.
@@ -132,7 +132,7 @@ class Block:
 
     def again(self) -> Self:
         """The same block for a later reading that finds nothing else: its age and what follows from that are to be
-        told anew."""
+        told again."""
         block = type(self).__new__(type(self))
         for name in Block.__slots__:
             setattr(block, name, getattr(self, name))

@@ -16,7 +16,7 @@ from acquisition.wire.status import Status
 
 
 def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
-    """The filter's cursor and its count of entries put aside."""
+    """The filter's cursor and its count of rejected entries."""
     if data is None:
         return b"", 0
     try:

@@ -38,9 +38,9 @@ class Books(NamedTuple):
     """``problems`` are records in the shards that are none, each with its key: the accounts that they
     belong to cannot be proven. ``unreadable`` are partitions that no shard answered for, by tag:
     books with a part missing must not look balanced; ``refusals`` are those of the reasons that are a shard's
-    refusal to let this user read. ``rejected`` counts entries put aside.
+    refusal to let this user read. ``rejected`` counts rejected entries.
 
-    Of a set that was not heard of for so long that the filter has forgotten it (``[filter] expire_seconds``), the
+    Of a set that was silent for so long that the filter has forgotten it (``[filter] expire_seconds``), the
     account stays as it was until its probe's own expires as well."""
 
     accounts: list[Account]
@@ -65,7 +65,7 @@ class Books(NamedTuple):
 
 class Totals(NamedTuple):
     """Sums over accounts, in samples unless it says frames. ``unbalanced``, ``unreported`` and ``silent`` count
-    accounts: what the last two made since they were heard of is unknown."""
+    accounts: what the last two made since their last report is unknown."""
 
     accounts: int
     made: int
@@ -151,7 +151,7 @@ def read(
 
 def read_books(cluster: Cluster, layout: Layout) -> list[Account]:
     """The accounts alone. Raises ShardError or TemporaryError when a shard does not answer, or
-    answers with something that is none of ours, PermissionRefused when one refuses; single records that are none count
+    answers with something unexpected, PermissionRefused when one refuses; single invalid records count
     as absent."""
     books = read(cluster, layout)
     for reason in (*books.refusals, *books.unreadable.values()):
@@ -316,7 +316,7 @@ def _dormant(
     problems: list[str],
     missing: dict[str, ShardpulseError],
 ) -> dict[tuple[int, int], Position]:
-    """Where sets stood that were not heard of for so long that the filter has forgotten them."""
+    """Where sets stood that were silent for so long that the filter has forgotten them."""
     if not forgotten:
         return {}
     names = [keys.dormant(layout.tag_of(host)) for host, _ in forgotten]

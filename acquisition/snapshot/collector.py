@@ -17,7 +17,7 @@ _OLDER = 20, 20  #: collections of one generation until the next older one is vi
 @contextmanager
 def paused() -> Iterator[None]:
     """No collection until the end of the block, if collections are on at all. Other threads may be in such a block as
-    well: whoever found them on turns them on again."""
+    well: a caller that found them on turns them on again."""
     was_on = gc.isenabled()
     if was_on:  # who finds them off must not turn them off: another thread may just have turned them on again
         gc.disable()

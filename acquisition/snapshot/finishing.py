@@ -111,7 +111,7 @@ class Finisher:
             judge(block, read[asked] if read and asked in read else known[member.prefix][1], tick, due)
 
     def _take_heads(self, wanted: Sequence[Wanted], keep_ticks: int) -> None:
-        """Ask who the rows of late blocks were, and when they were last heard of."""
+        """Ask who the rows of late blocks were, and when they last reported."""
         late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
         for (block, _), head in zip(late, read_heads(self._cluster, slots) if slots else (), strict=True):

@@ -138,7 +138,7 @@ class InputsTable:
 def tables_of(blocks: Iterable[Block]) -> dict[Owner, InputsTable]:
     """The decision inputs of the blocks that have values, decoded.
 
-    A resource set is absent where nothing is configured, and where its section is none: rules then abstain.
+    A resource set is absent where nothing is configured, and where its section is invalid: rules then abstain.
     """
     tables = ((block, table_of(block)) for block in blocks)
     return {(block.host_id, block.set_id): table for block, table in tables if table is not None}

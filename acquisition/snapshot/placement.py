@@ -5,7 +5,7 @@ destination was started to receive it and is idle. Only one of them runs the gue
 
 1. The process that runs the guest in this tick; the oldest of those, as in the tick in which
    the guest changes over both have run it. The oldest of all keeps it as long as its CPU time advances.
-2. If none does: the youngest that has ever run it, of those that have been heard of within the limit (or of all).
+2. If none does: the youngest that has ever run it, of those that have reported within the limit (or of all).
    The guest is idle, or stands still between source and destination; what has never run it is an incoming process.
 3. If none is known to have run it, it may be emulated, or its kernels do not tell guest time from system time.
    Then CPU time takes its place, which proves less, as receiving a guest takes CPU too: the oldest stays until

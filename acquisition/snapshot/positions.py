@@ -71,7 +71,7 @@ class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
 
     ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
-    ``POSITION``; ``known`` is False where a record is none, is of another version, or is not of this
+    ``POSITION``; ``known`` is False where a record is invalid, is of another version, or is not of this
     reading, as ``errors`` tell by row.
     """
 

@@ -87,7 +87,7 @@ class SnapshotReader:
         """A reader of the shards that any of ``addresses`` (HOST:PORT) leads to, by default of those that every command
         finds: the configured ones, else this machine's.
 
-        Raises ValueError for an address that is none, ConfigError or NoInputError for a bad configuration.
+        Raises ValueError for an invalid address, ConfigError or NoInputError for a bad configuration.
         """
         if addresses:
             cluster = Cluster([parse_address(text) for text in addresses], credentials, timeout)
@@ -145,7 +145,7 @@ class SnapshotReader:
 
     @collector.paused()
     def arrivals(self, resource_set: str) -> Snapshot:
-        """One resource set of those hosts of which it has come anew since it was asked last, each with its newest tick:
+        """One resource set of those hosts for which it is new since the last call, each with its newest tick:
         a ``latest`` reading of these alone. A host is left out until a newer tick has come than what is due, and
         while its clock is ahead; who is late, and why, is for the other readings.
 

@@ -121,7 +121,7 @@ def _means(life: _Life, seeds: dict[int, float], tau: float, first: int) -> list
     mean, last, known = math.nan, math.nan, False
     for at, (step, monotonic, raw) in enumerate(zip(life.steps, life.monotonic, life.raw, strict=True)):
         code = life.codes[at]
-        if code == GONE or step == first:  # whoever comes, or comes back, begins with the first valid value
+        if code == GONE or step == first:  # what comes, or comes back, begins with the first valid value
             mean, last, known = math.nan, math.nan, True
         used = _is_valid(code)
         if step in seeds:

@@ -19,7 +19,7 @@ LOST = TemporaryError("shards have lost what they knew of hosts a moment ago")
 
 
 class RefillReader:
-    """Whoever has not seen a host cannot miss it: so a reader asks since when each partition holds what it does, until
+    """A reader cannot miss a host that it has never seen: so it asks how long each partition has held its data, until
     it has found the partition whole once. From then on it remembers who was there (``PositionReader``)."""
 
     def __init__(self, layout: Layout) -> None:

@@ -37,7 +37,7 @@ class Registered(NamedTuple):
 
     @property
     def made(self) -> int:
-        """Samples that it has heard of since it began. The books of the pipeline begin with each host's numbering, so
+        """Samples that it knows of since it began. The books of the pipeline begin with each host's numbering, so
         after a reboot more is archived than was made by them."""
         return self.archived + self.gap + self.open
 
@@ -66,7 +66,7 @@ def read_archived(
     cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None = None
 ) -> dict[tuple[int, int], Archived]:
     """The archive's books by (host, resource set); partitions are left out whose shard does not answer, with what it
-    answered in ``errors``, or whose value is none."""
+    answered in ``errors``, or whose value is invalid."""
     names = [keys.archived(tag) for tag in layout.tags]
     found: dict[tuple[int, int], Archived] = {}
     replies = _told(cluster.gather([(name, ("GET", name)) for name in names]), errors)

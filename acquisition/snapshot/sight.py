@@ -46,11 +46,11 @@ class Sight(NamedTuple):
     """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
     be read. ``shards`` are the owners of all partitions, "" if absent. ``excused`` is until when a host could
     not be seen: patience with it starts again then. ``trusted`` are the shards whose probes are known to have been
-    heard a while ago as well; None: the reader has looked on for that long. ``advanced`` are hosts that were heard after the
-    blocks had been read, ``refused`` those whose probes say that the filter takes nothing of them. ``unread``
-    are silent hosts about which a shard did not answer, ``unanswered`` says in words which questions were not.
-    ``asked`` is when it was decided whose silence to ask about: nothing is known of one that lasts long enough only
-    since then."""
+    heard a while ago as well; None: the reader has looked on for that long. ``advanced`` are hosts that were
+    heard after the blocks had been read, ``refused`` those whose probes say that the filter takes nothing of them.
+    ``unread`` are silent hosts about which a shard did not answer, ``unanswered`` says in words which questions were
+    not. ``asked`` is when it was decided whose silence to ask about: nothing is known of one that lasts long enough
+    only since then."""
 
     partitions: Mapping[int, PartitionSight | None]
     shards: Sequence[str]

@@ -160,7 +160,7 @@ def heard_before(
     cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float, interval: float, unread: Unread
 ) -> frozenset[str]:
     """The shards in which entries of these partitions came all the time, from ``down_after`` seconds ago until a moment
-    ago: whoever has been silent since then is silent alone. A few partitions of each are asked; ``interval`` is that
+    ago: a host silent since then is silent alone. A few partitions of each are asked; ``interval`` is that
     of the samples, in seconds."""
     chosen: dict[str, list[str]] = {}
     for tag in dict.fromkeys(tags):

@@ -45,7 +45,7 @@ class Found(NamedTuple):
     Ages, and who is down for them, depend on the clock although nothing was committed. So the blocks of each snapshot
     are its own; they are made when somebody looks at them.
 
-    ``at`` is the reader's clock when the ticks were chosen, ``fresh`` makes the blocks anew, without ages;
+    ``at`` is the reader's clock when the ticks were chosen, ``fresh`` makes the blocks again, without ages;
     ``contested`` are the owners of the blocks of each VM that several hosts report. ``judged`` and ``names`` are of
     readings in which everything was current."""
 

@@ -32,7 +32,7 @@ its processes, its VMs) and epoch (one unbroken numbering of a probe's frames)
     made = before + applied + lost + pending
 must hold at every moment, while data flow. `before` was made before the filter's record began,
 `lost` is given up and counted, `pending` waits in a probe's ring (the file with its recent frames) or in
-a stream of a shard. What a silent probe has made since it was heard of is unknown, and said to be.
+a stream of a shard. What a silent probe has made since its last report is unknown, and shown as unknown.
 `behind` is how long the oldest entry
 has waited for a filter worker, of a replica how many bytes of its master's writes it has yet to get."""
 

@@ -55,7 +55,7 @@ class StatusDocument(Struct, frozen=True):
             "without_value (made without one since the probes started, by code; null: no probe says), lost, "
             "lost_by_reason, pending, missing, unsent, duplicated, dropped, shed, gaps; frames, resent_frames, "
             "refused_frames, duplicate_frames; rejected "
-            "(entries put aside); accounts, unbalanced, unreported, silent (counts of accounts); unreadable "
+            "(rejected entries); accounts, unbalanced, unreported, silent (counts of accounts); unreadable "
             "(partitions without an answer: all counts are of the others). made = before + applied + lost + pending in "
             "samples. null when nothing could be read"
         ),
@@ -115,7 +115,7 @@ def exit_code(verdict: Verdict) -> int:
 
 
 def in_trouble(found: Health, most: int) -> list[Account]:
-    """Unbalanced accounts first, then those whose probe is not heard of, then those with losses."""
+    """Unbalanced accounts first, then those whose probe is silent, then those with losses."""
     trouble = [row for row in found.accounts if row.faults or not row.known or row.lost or row.gaps]
     return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
 

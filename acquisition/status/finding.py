@@ -336,7 +336,7 @@ def of_readers(rows: Sequence[Registered]) -> list[Finding]:
     found = []
     for row in rows:
         if row.expired:
-            text = f"has not been heard of for long: nothing waits for it any more in {row.expired} partitions"
+            text = f"has not reported for long: nothing waits for it any more in {row.expired} partitions"
             found.append(Finding(STALE, row.name, text))
         elif row.behind_seconds > READER_BEHIND_SECONDS:
             why = row.trouble or "it, or its database, is away"

@@ -92,7 +92,7 @@ def _hosts(health: Health, totals: Totals) -> str:
     if not hosts:
         return UNKNOWN if health.unread else "none"
     unknown = totals.silent + totals.unreported
-    told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all probes are heard of"
+    told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all probes report"
     return f"{'at least ' * bool(health.unread)}{len(hosts):,}; {told}"
 
 
@@ -102,7 +102,7 @@ def _filter(workers: Sequence[Worker], lags: Sequence[Lag], rejected: int) -> It
     where = f" in {len(known)} of these" if len(known) < len(lags) else ""
     told = f"at worst {lag.worst(known):.2f} s behind{where}" if known else f"how far behind is {UNKNOWN}"
     who = f"{_plural(len(workers), 'worker')} for {held} of {len(lags)} partitions"
-    yield from _wrapped("filter", f"{who}, {told}, {rejected:,} put aside", "", _MARGIN)
+    yield from _wrapped("filter", f"{who}, {told}, {rejected:,} rejected", "", _MARGIN)
 
 
 def _readers(readers: Sequence[Registered] | None) -> Iterator[Text]:

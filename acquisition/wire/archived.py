@@ -25,7 +25,7 @@ class Archived(NamedTuple):
 
     host: int
     resource_set: int
-    epoch: int  #: the one that was heard of last
+    epoch: int  #: the one that reported last
     reached: int  #: made in this epoch with its newest frame that was read
     made: int
     archived: int  #: durable

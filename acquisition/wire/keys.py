@@ -151,7 +151,7 @@ def names(tag: str, host: int, resource_set: int) -> str:
 
 
 def rejected(tag: str) -> str:
-    """Entries of the raw stream that were put aside, with their reason."""
+    """Rejected entries of the raw stream, with their reason."""
     return f"rejected:{{{tag}}}"
 
 

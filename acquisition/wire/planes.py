@@ -77,7 +77,7 @@ _TAKEN = frozenset((*inputs.KEPT, "threshold", "validity", "stale_seconds", "age
 def known() -> tuple[Plane, ...]:
     """All planes of this installation: its own, then those of kernels that other packages register, by number.
 
-    Raises ConfigError for a kernel that cannot be loaded, and for a number or name that is none or another's.
+    Raises ConfigError for a kernel that cannot be loaded, and for an invalid number or name, or another's.
     """
     found = {plane.number: plane for plane in OWN}
     names = {name for plane in OWN for name in (plane.name, plane.figure)} | _TAKEN

@@ -206,7 +206,7 @@ def check(data: bytes) -> Head:
     head = unpack_head(data)
     shape = (head.columns, head.capacity, head.seeds, head.depth, head.names_size)
     if not all((head.columns, head.capacity, head.depth, head.seed_every, head.seeds)) or head.derived > head.columns:
-        raise FrameError("shape", f"a ring of {shape} is none")
+        raise FrameError("shape", f"invalid shape {shape} of a ring")
     if places(*shape).size != len(data):
         raise FrameError("shape", f"a ring of {head.columns} columns, {head.capacity} slots is not {len(data)} bytes")
     at = head.places.names

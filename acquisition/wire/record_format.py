@@ -3,7 +3,7 @@
 The layout in the shards names one format (``acquisition.wire.layout``). Software knows two, the newest and the one
 before (as yet there is none that anybody has: the first that is released will be the first of two): it reads the
 records of both and writes those of the format that is named. So old and new filters and readers
-work on the same shards, until ``shardpulse shards upgrade`` names the newest. Whoever changes the bytes of a record
+work on the same shards, until ``shardpulse shards upgrade`` names the newest. A change of the bytes of a record
 adds a format here, keeps golden bytes of every version, and drops the oldest format.
 """
 

@@ -1,4 +1,4 @@
-"""An entry that the filter has put aside: its reason lies in the stream ``rejected:{tag}``, its bytes, which may be
+"""An entry that the filter rejected: its reason lies in the stream ``rejected:{tag}``, its bytes, which may be
 those of any host, in ``refused:{tag}``: probes read the one and not the other.
 
 ``tests/acquisition/wire/test_rejected.py`` holds its golden fields and a round trip.
@@ -45,4 +45,4 @@ def decode(fields: Sequence[bytes]) -> Rejected:
         entry, reason = named[b"entry"], named[b"reason"].decode(errors="replace")
         return Rejected(entry, reason, named.get(b"message", b"").decode(errors="replace"))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise FrameError("payload", f"no entry that was put aside: {error!r}") from error
+        raise FrameError("payload", f"not a rejected entry: {error!r}") from error

@@ -5,7 +5,7 @@ A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers that know no
     4 bytes   the number of the master secret that the key is of
     16 bytes  HMAC-SHA256 (RFC 2104) of all bytes of the frame as it was sent, cut to half (RFC 4868)
 
-A host has a key of its own, made of a master secret and its id, so it can sign for no other; whoever verifies has the
+A host has a key of its own, made of a master secret and its id, so it can sign for no other; a verifier has the
 masters. The frame holds host, resource set, epoch, sequence number and all samples or names, so none of these can be
 another one; a frame that is sent a second time is told by its number (``filters.worker.sequence``).
 ``tests/acquisition/wire/test_signature.py`` holds golden bytes.

@@ -78,7 +78,7 @@ def encode(
 
 
 def decode(data: bytes) -> Status:
-    """The record in ``data``. Raises FrameError("payload") when it is none."""
+    """The record in ``data``. Raises FrameError("payload") if it is invalid."""
     try:
         document: dict[str, Any] = json.loads(data)
         if document.pop("format") != FORMAT:

@@ -74,7 +74,7 @@ def _rows(entities: tuple[Entity, ...]) -> str:
 
 def decode(payload: bytes, known: Mapping[int, Entity] | None = None) -> Table:
     """The table in a payload; entities that are ``known`` by their ids, and the same, are taken from there. Raises
-    FrameError("payload") when it is none."""
+    FrameError("payload") if it is invalid."""
     before = known or {}
     try:
         document, metrics = _parsed(payload)

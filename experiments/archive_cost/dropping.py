@@ -2,7 +2,7 @@
 
 On a busy machine a reader waits for a core longer than for any lock. So the server itself tells each wait for a lock of
 a millisecond or more (``log_lock_waits`` with ``client_min_messages = log``, which a superuser may set). Readers and
-writers take no lock on a table that excludes another of them, so whoever waits for one is blocked by a drop.
+writers take no lock on a table that excludes another of them, so a drop blocks whatever waits for one.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Seen(NamedTuple):
 
 
 class Observer:
-    """Remembers when each host was last heard of."""
+    """Remembers when each host last reported."""
 
     def __init__(self, cluster: Cluster, layout: Layout, hosts: int, resource_set: int) -> None:
         self._cluster = cluster

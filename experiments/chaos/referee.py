@@ -48,7 +48,7 @@ def judge_books(load: Load, logs: Mapping[int, Sequence[Note]], books: Books) ->
     known = {account.host: account for account in books.accounts if account.resource_set == load.set_id}
     problems = list(books.faults)
     if books.rejected:
-        problems.append(f"{books.rejected} entries were put aside")
+        problems.append(f"{books.rejected} entries were rejected")
     for host, notes in sorted(logs.items()):
         problems += [f"host {host}: {text}" for text in _account_problems(load, notes, known.get(host_number(host)))]
     return problems

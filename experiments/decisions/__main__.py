@@ -149,7 +149,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     for name, known in (("watch", [watch.name for watch in WATCHES]), ("rule", list(RULES))):
         wrong = [each for each in getattr(given, name) if each not in known]
         if wrong:
-            raise UsageError(f"--{name} {wrong[0]!r} is none of {', '.join(known)}")
+            raise UsageError(f"--{name} {wrong[0]!r}: expected one of {', '.join(known)}")
     known_seeds = TRAINING_SEEDS + MORE_NOISE_SEEDS
     forbidden = [seed for seed in given.seed if seed in known_seeds and not given.record]
     if forbidden:

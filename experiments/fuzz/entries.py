@@ -4,7 +4,7 @@ Real redis-servers, the product's filter as a process, the product's writers. Th
 entries with other fields, other types of content, mutated frames, fields of megabytes, hundreds of
 fields; and for a while it puts keys of other types where the filter keeps its own. In some partitions it
 trims streams to nothing and leaves mutated tables, positions and records, and readers read all of it
-meanwhile. At the end the filter process is the same, has read everything, has put aside what is no
+meanwhile. At the end the filter process is the same, has read everything, has rejected what is no
 frame, and has lost and changed nothing of the emulated hosts.
 """
 
@@ -75,7 +75,7 @@ def _run(parts: Pipeline, seed: int, count: int) -> dict[str, Any]:
     failures += _judge(parts, reports)
     failures += [f"{lost} samples of the emulated hosts were lost"] if lost else []
     if rejected < refused:
-        failures.append(f"{refused} entries are no frames, {rejected} were put aside")
+        failures.append(f"{refused} entries are no frames, {rejected} were rejected")
     if longest > _MOST_REJECTED:
         failures.append(f"a stream of rejected entries has grown to {longest}")
     grown = judged_growth(memory.points, count, layout.partitions)
@@ -125,7 +125,7 @@ def _write(
     numbers: list[int],
     stranger: Stranger,
 ) -> tuple[dict[str, bytes], int]:
-    """Write all entries; the newest entry id by stream, and how many a right reader has to put aside."""
+    """Write all entries; the newest entry id by stream, and how many a right reader has to reject."""
     newest: dict[str, bytes] = {}
     refused = 0
     pool: list[Any] = []
@@ -165,7 +165,7 @@ def _fields(fields: Any, random: Random) -> list[Any]:
 
 
 def _is_no_frame(fields: list[Any], number: int, partitions: int) -> bool:
-    """Whether an entry has to be put aside; more may be, for their numbers are checked as well."""
+    """Whether an entry has to be rejected; more may be, for their numbers are checked as well."""
     try:
         return fields[0] != b"f" or keys.partition_of(wire.decode(fields[1]).host, partitions) != number
     except FrameError:
@@ -245,7 +245,7 @@ def _committed(value: bytes | None) -> Commit:
 
 
 def _rejected(cluster: Cluster, layout: Layout) -> tuple[int, int]:
-    """Entries that were put aside, by the filter's own count, and the longest stream of them."""
+    """Rejected entries, by the filter's own count, and the longest stream of them."""
     total = longest = 0
     for tag in layout.tags:
         value = cluster.call(keys.commit(tag), "GET", keys.commit(tag))

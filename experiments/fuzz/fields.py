@@ -121,7 +121,7 @@ def _other_value(data: bytes, random: Random) -> bytes:
 
 
 def _other_number(data: bytes, random: Random) -> bytes:
-    """A field of eight bytes is another number: an end of its type, or a float that is none."""
+    """A field of eight bytes is another number: an end of its type, or NaN."""
     made = bytearray(data)
     for _ in range(1 + random.getrandbits(1)):
         at = 8 * int(random.random() * (len(made) // 8))

@@ -110,7 +110,7 @@ def use_event(data: bytes) -> bool:
     for row in (row for _, rows in tables(Batch((), events=(found,)), 1) for row in rows):
         *figures, details = row
         if any(isinstance(value, float) and not math.isfinite(value) for value in figures):
-            raise Unsound(f"an event with a number that is none: {row}")
+            raise Unsound(f"an event with an invalid number: {row}")
         for text in [*figures, *_texts(json.loads(str(details)))]:
             if isinstance(text, str) and not _is_stored(text):
                 raise Unsound(f"an event with a text that PostgreSQL refuses: {text[:80]!r}")

@@ -66,7 +66,7 @@ def _use_table(data: bytes) -> bool:
     if table.decode(table.encode(known)) != known:
         raise Unsound("a table that was let pass is not encoded as the same")
     if not (0 < known.interval < math.inf) or any(math.isnan(m.low) or math.isnan(m.high) for m in known.metrics):
-        raise Unsound("a number of a table is none")
+        raise Unsound("invalid number in a table")
     ids = np.array([entity.id for entity in known.entities], np.uint64)
     learnt.covers(ids)
     found.knows(ids.tobytes(), found.schema)

@@ -66,7 +66,7 @@ async def _serve(words: Sequence[str]) -> None:
 
         await asyncio.start_server(passed_on, address, int(port))
     print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.read)  # until whoever started it is gone
+    await asyncio.to_thread(sys.stdin.read)  # until its starter is gone
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

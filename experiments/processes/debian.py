@@ -50,7 +50,7 @@ def mirror() -> list[str]:
 
 
 def kept(name: str, recipe: object, make: Callable[[Path], None]) -> Path:
-    """A directory of the cache, made by ``make`` unless it is there; whoever comes meanwhile waits.
+    """A directory of the cache, made by ``make`` unless it is there; others that come meanwhile wait.
 
     ``recipe`` is all that decides what is in it. Raises what ``make`` raises, and keeps nothing then.
     """

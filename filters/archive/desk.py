@@ -14,7 +14,7 @@ Call = Callable[[Store], Any]
 
 
 class Desk:
-    """One call at a time; what becomes of it is told in ``turn``, in the thread of whoever asked."""
+    """One call at a time; what becomes of it is told in ``turn``, in the thread of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -24,7 +24,7 @@ class Desk:
         self._error: Exception | None = None
         self._then: Callable[[Any], None] | None = None
         self._asked = 0.0
-        # a daemon: whoever ends does not wait for a database that does not answer
+        # a daemon: the end of the process does not wait for a database that does not answer
         threading.Thread(target=self._work, name="archive database", daemon=True).start()
 
     @property
@@ -59,6 +59,6 @@ class Desk:
             call = self._calls.get()
             try:
                 self._answer = call(self._store)
-            except Exception as error:  # told to whoever asked
+            except Exception as error:  # passed to the caller
                 self._error = error
             self._done.set()

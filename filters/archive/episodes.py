@@ -94,7 +94,7 @@ class Episodes:
         return Told([*closed, *(self._row(key, one, True) for key, one in touched.items())], left_out, opened)
 
     def end(self) -> list[Episode]:
-        """All of them are over: the set is heard of no more."""
+        """All of them are over: the set no longer reports."""
         rows = [self._row(key, one, False) for key, one in self._open.items()]
         self._open.clear()
         return rows

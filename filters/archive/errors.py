@@ -6,7 +6,7 @@ from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_PERMISSION, EXIT_TEMPORA
 
 
 class ArchiveError(ShardpulseError):
-    """Base of the archive's errors. ``passing``: it may be over later; whoever has something to write waits."""
+    """Base of the archive's errors. ``passing``: it may be over later; writers wait."""
 
     passing = False
 

@@ -93,7 +93,7 @@ class Inventory:
         return [Unprovided(self._host, self._set, metric, since) for metric in fresh]
 
     def end(self) -> list[Change]:
-        """All of them have vanished: the set is heard of no more."""
+        """All of them have vanished: the set no longer reports."""
         return self._leave(np.ones(len(self._known), bool))
 
     def document(self) -> list[Any]:

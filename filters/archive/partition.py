@@ -49,7 +49,7 @@ CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from th
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
 _FORGET_MS = 3_600_000  #: longer than any stream reaches back
-_SILENT_MS = 60_000  #: since a set was heard of, and it may leave the memory
+_SILENT_MS = 60_000  #: since a set reported, and it may leave the memory
 _MOST_SILENT = 8  #: sets of a partition that stay all the same, so that a restart of some hosts asks no database
 _AGAIN_MS = 60_000  #: before the cursor, that is read once more
 _CONFIGURED = Archive()
@@ -146,7 +146,7 @@ class Partition:
 
     @property
     def books(self) -> list[Archived]:
-        """The same of each resource set of each host that was heard of within an hour."""
+        """The same of each resource set of each host that reported within an hour."""
         return [one.books for one in self._sets.values()]
 
     @property
@@ -166,7 +166,7 @@ class Partition:
 
     def take(self, entries: Sequence[Any]) -> int:
         """Entries in stream order; answers how many samples were new. What is no frame, or not signed by its host, is
-        the filter's to put aside; whatever else cannot be taken is one entry, and an event. Stops at a set that the
+        the filter's to reject; whatever else cannot be taken is one entry, and an event. Stops at a set that the
         database may know: ``sought`` has it then."""
         samples = 0
         for place, (entry, fields) in enumerate(entries):
@@ -264,7 +264,7 @@ class Partition:
             return 0
         try:
             self._place(one, frame, entry, time, now)
-        except Exception:  # it is put aside
+        except Exception:  # it is rejected
             known.lose(frame.samples)
             raise
         return frame.samples
@@ -339,7 +339,7 @@ class Partition:
         return states.encode(State(self._closed, (archived, gap), sets, self._returned))
 
     def _forget(self, now: int, parts: Parts) -> None:
-        """Let epochs go that nothing was heard of for so long that no stream holds anything of them; and of the sets
+        """Let epochs go that were silent for so long that no stream holds anything of them; and of the sets
         that are silent all but some: the database has what is needed when they come back."""
         for one in list(self._sets.values()):
             for epoch in one.forget(now - _FORGET_MS):

@@ -25,8 +25,8 @@ def with_url(settings: Archive, url: str | None) -> Archive:
 def url_of(settings: Archive) -> URL:
     """Where the archive is, with the password of the password file.
 
-    Raises UsageError for a URL that is none or holds a password, NoInputError and ConfigError for a password file that
-    cannot be read or that others may read, CannotCreateError where the directory of an SQLite file cannot be made.
+    Raises UsageError for an invalid URL or one that holds a password, NoInputError and ConfigError for a password file
+    that cannot be read or that others may read, CannotCreateError where the directory of an SQLite file cannot be made.
     """
     url = parse_url(settings.url or str(_default()))
     if url.get_backend_name() == "postgresql":

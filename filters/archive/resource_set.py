@@ -63,7 +63,7 @@ class ResourceSet:
         )  # fmt: skip
 
     def forget(self, before: int) -> list[int]:
-        """Let the epochs go that were not heard of since ``before``, milliseconds; which."""
+        """Let the epochs go that have not reported since ``before``, milliseconds; which."""
         gone = [epoch for epoch, heard in self.heard.items() if heard < before]
         for epoch in gone:
             known = self.numbers.pop(epoch)

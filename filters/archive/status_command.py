@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     """Show how far the archive is and, of each host, made = archived + gap + pending in samples since the archive knows
     it: gap never will be in it, pending waits in memory, in the streams or at the probe.
 
-    Exit codes: 0 these books balance, 75 no archiver was ever heard of, 76 they do not balance."""
+    Exit codes: 0 these books balance, 75 no archiver has ever reported, 76 they do not balance."""
     cluster = connect(with_addresses(settings.shards, options.shards))
     try:
         layout = read_layout(cluster)
@@ -78,7 +78,7 @@ def _by_host(rows: Iterable[Archived], accounts: Iterable[Account]) -> list[dict
 
 def _text(readers: list[Registered], rows: list[dict[str, Any]]) -> Iterator[str]:
     if not readers:
-        yield "no archiver was heard of: start `shardpulse archive run`"
+        yield "no archiver has reported: start `shardpulse archive run`"
     for row in readers:
         late = f", and is waited for no more in {row.expired}" if row.expired else ""
         yield f"{row.behind_seconds:.0f} s behind in {row.partitions} partitions{late}"

@@ -54,7 +54,7 @@ def open_store(url: str, cluster: str = "shardpulse", chunk_hours: int = 1) -> S
 
     ``url`` is ``sqlite:///PATH``, a plain path, or ``postgresql://…`` as SQLAlchemy and libpq have it (TLS by
     ``?sslmode=verify-full``; a password from ``~/.pgpass`` or PGPASSFILE). Nothing is connected yet and nothing made.
-    Raises UsageError where ``url`` is none of these.
+    Raises UsageError for any other ``url``.
     """
     return Store(parse_url(url), cluster, chunk_hours)
 

@@ -2,7 +2,7 @@
 
 Events are read from their streams, which are capped, from the start after every doubt: an event is one row however
 often it is written. Which worker smooths a partition and which shard keeps it is looked up and told there like
-everything else, so that each change is told once whoever follows the partition.
+everything else, so that each change is recorded once, whichever archiver follows the partition.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class _Planner:
                     failed.add(each.vm.host)
                 else:
                     self._propose(each, destination)
-            waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose anew
+            waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose again
             if self._is_full() or not (failed or waiting):
                 break
             for host in (each for each in self._hot if each in failed):

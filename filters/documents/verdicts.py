@@ -172,7 +172,7 @@ def hot_document(
     most: int | None = None,
 ) -> HotDocument:
     """The lists of ``outcomes``, the first ``most`` (None: all) of the chosen ``hosts`` (None: all), with ``fields`` of
-    each. ``tick`` is that of the picture, unless whoever answers counts otherwise."""
+    each. ``tick`` is that of the picture, unless the caller counts otherwise."""
     known, heat = {host.id: host for host in decided.picture.hosts}, decided.heat
     left_out = {name: UNSET for name in FIELDS if name not in (*_ALWAYS, *fields)}
 

@@ -72,7 +72,7 @@ def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, He
 
 
 def _replace(path: Path, text: bytes) -> None:
-    """Replace a file at once: whoever reads it sees the old or the new one whole, and may be another user."""
+    """Replace a file at once: a reader sees the old or the new one whole, and may be another user."""
     name = ""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:

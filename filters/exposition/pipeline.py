@@ -97,9 +97,9 @@ READER = _table("reader", ("reader",), (
     ("behind_seconds", GAUGE, "seconds", "How old the newest is that a registered reader (the archive) has read",
      lambda row: row.behind_seconds),
     ("partitions", GAUGE, "", "Partitions in which it has registered itself", lambda row: row.partitions),
-    ("expired_partitions", GAUGE, "", "Partitions in which it was not heard of for so long that nothing waits for it",
+    ("expired_partitions", GAUGE, "", "Partitions in which it was silent for so long that nothing waits for it",
      lambda row: row.expired),
-    ("made_samples", GAUGE, "", "Samples that it has heard of since it began: archived, gap and open ones",
+    ("made_samples", GAUGE, "", "Samples that it knows of since it began: archived, gap and open ones",
      lambda row: row.made),
     ("archived_samples", GAUGE, "", "Samples that are durable", lambda row: row.archived),
     ("gap_samples", GAUGE, "", "Samples that it will never have", lambda row: row.gap),
@@ -120,7 +120,7 @@ LEDGER = _table("books", (), (
      lambda health: None if health.books is None else len(health.books.unreadable)),
     ("damaged_records", GAUGE, "", "Records in the shards that are none",
      lambda health: None if health.books is None else len(health.books.problems)),
-    ("rejected_entries", COUNTER, "", "Entries of raw streams that were no frames, put aside",
+    ("rejected_entries", COUNTER, "", "Entries of raw streams that were rejected",
      lambda health: None if health.books is None else health.books.rejected),
 ))  # fmt: skip
 WITHOUT_VALUE = Family(

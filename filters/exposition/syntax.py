@@ -146,7 +146,7 @@ def _matches(media_type: str, version: str) -> list[tuple[Syntax, int]]:
 
 
 def _parsed(element: str) -> tuple[str, str, float]:
-    """Media type, version and weight of one element; weight 0 where it is none."""
+    """Media type, version and weight of one element; weight 0 if invalid."""
     media_type, *parameters = (part.strip() for part in element.lower().split(";"))
     named = {key.strip(): value.strip().strip('"') for key, _, value in (part.partition("=") for part in parameters)}
     try:

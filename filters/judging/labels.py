@@ -96,7 +96,7 @@ class LabelSelection(NamedTuple):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> LabelSelection:
-        """The selection of some selectors. Raises ValueError for one that is none."""
+        """The selection of some selectors. Raises ValueError for an invalid one."""
         found: dict[str, tuple[Selector, ...]] = {}
         for selector in map(Selector.of, texts):
             found[selector.name] = (*found.get(selector.name, ()), selector)

@@ -151,7 +151,7 @@ overloaded; by default when its busy CPU (1 - idle - iowait) averages more than 
 eight samples exceed 0.9, or its last four do and hardly differ.
 
 A rule whose input is missing, late, too old or whose window is not full abstains and says so:
-a host that is not heard of is neither hot nor idle. Every figure that was measured is shown
+a silent host is neither hot nor idle. Every figure that was measured is shown
 with its validity and age. Hysteresis starts again with each call, and is kept with --watch.""",
     MOVES: """\
 Which VM to move from which hot host to which other, and why.

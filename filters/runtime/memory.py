@@ -9,7 +9,7 @@ generations all the same, which hold no more then: only such a one empties CPyth
 tuples, 2,000 of each length, into which an hour's tuples otherwise fill half a megabyte.
 
 **Freed arrays.** A worker allocates and frees the same few megabytes many times a second. With glibc's defaults
-each of them is mapped and unmapped, and every page of it faults in anew: half of the worker's
+each of them is mapped and unmapped, and every page of it faults in again: half of the worker's
 CPU time on the machine where this was found (docs/decisions/0061).
 """
 

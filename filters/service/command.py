@@ -34,7 +34,7 @@ _EXAMPLES = """
 shardpulse serve                                            http://127.0.0.1:7680
 shardpulse serve --bind 127.0.0.1:0                         a free port, which it prints
 curl -s --compressed localhost:7680/v1/hot                  which hosts are in trouble, and why
-curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  who is not heard of
+curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  silent hosts
 curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
@@ -106,7 +106,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     settings = load_checked(options.config)
     shards = with_addresses(settings.shards, options.shards)
     check(shards)
-    credentials(shards)  # it reads them anew whenever it connects: here it is seen that they are fit
+    credentials(shards)  # it rereads them whenever it connects: here it is seen that they are fit
     serve = settings.serve
     if options.bind is not None:
         host, _, port = options.bind.rpartition(":")

@@ -49,4 +49,4 @@ class Desk:
     def _done(self, name: tuple[bytes, str], future: asyncio.Future[Answer]) -> None:
         self._under_way.pop(name, None)
         if not future.cancelled():
-            future.exception()  # whoever asked may have left: it is then told to nobody
+            future.exception()  # the caller may have left: then nobody needs it

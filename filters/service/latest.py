@@ -20,7 +20,7 @@ from filters.service.problem import unavailable
 from filters.service.reading_thread import takes_sets
 from filters.service.tick_cache import NewestCache, TickCache
 
-_SHARED_SECONDS = 0.1  #: who asks so soon after another is answered with the same picture
+_SHARED_SECONDS = 0.1  #: a request so soon after another gets the same picture
 _REST = 2.0  #: the reader rests for so many times as long as a reading takes: a million VMs are no load on the shards
 
 

@@ -145,7 +145,7 @@ def _check(parameter: Parameter, value: str) -> None:
             raise bad_request(f"{name} is a whole number from 1 to {parameter.most}", name)
     elif parameter.choices:
         if value not in parameter.choices:
-            raise bad_request(f"{name} {value!r} is none of {', '.join(parameter.choices)}", name)
+            raise bad_request(f"{name} {value!r}: expected one of {', '.join(parameter.choices)}", name)
     elif not 0 < len(value) <= _LONGEST_PATTERN:
         raise bad_request(f"{name} is a pattern of 1 to {_LONGEST_PATTERN} characters", name)
     elif parameter.labels and not _is_selector(value):

@@ -33,7 +33,7 @@ KEYS = (
     ("r", "reverse the order"),
     ("p Space", "pause: the picture stands still, keys work on; its age is shown"),
     ("1 2 ?", "hosts, shards and books, this help"),
-    ("Ctrl-L", "draw everything anew"),
+    ("Ctrl-L", "redraw everything"),
     ("q Ctrl-C", "quit"),
 )
 #: Longest filter that can be typed.

@@ -27,7 +27,7 @@ class Listing(NamedTuple):
     The figures are of CPU use, of a metric listing of that metric.
     ``mean deviation trend last memory`` float64, NaN where there is no value; ``codes`` uint8 of ``last``;
     ``age`` float64, seconds since the newest valid value at the time of the snapshot, of a row without values
-    since it was last heard of; NaN while unknown. ``state`` uint8, an index into states.STATES. ``invalid`` int64
+    since its last report; NaN while unknown. ``state`` uint8, an index into states.STATES. ``invalid`` int64
     counts samples at this tick whose check failed, ``missing`` those without a value.
     ``interval`` float64 is seconds per tick, ``now`` the reader's clock. ``heading`` is what all rows have in common.
     """

@@ -32,7 +32,7 @@ _FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q
 _REST = 2  #: the line of titles and the footer
 _FEWEST = 3  #: rows, before there is a header
 _HELP_INDENT, _HELP_WIDTH = 20, 79
-_ABSENCE = "the host has not this tick; down: it has not been heard of for long. It has no figures then"
+_ABSENCE = "the host has not this tick; down: it has been silent for long. It has no figures then"
 
 
 class Frame(NamedTuple):
@@ -132,7 +132,7 @@ def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]
     state = STATES[listing.state[at]]
     name, name_width = columns[0]
     room = sum(width for _, width in columns[1:]) + max(0, len(columns) - 2)
-    age = f"heard of {seconds(float(listing.age[at]))} ago" if listing.age[at] == listing.age[at] else "never heard of"
+    age = f"seen {seconds(float(listing.age[at]))} ago" if listing.age[at] == listing.age[at] else "never seen"
     style = state_style(state)
     text.append(look.fitted(_cell(name, row._replace(width=name_width)).text, name_width, middle=True), style)
     text.append(" ")

@@ -48,7 +48,7 @@ Run one filter worker: it reads raw frames from the shards, keeps a moving avera
 trend of every sample that knows time, and commits state and cursor in one transaction, so that it
 can be killed and started again at any moment. Any number of workers, on any machines, share the
 partitions between themselves; when one dies the others take over ([filter] lease_seconds).
-Entries that are no frames are put aside in the streams rejected:{PARTITION}, with their reason.
+Entries that are not valid frames are kept in the streams rejected:{PARTITION}, with their reason.
 SIGHUP reads the configuration again (a bad file leaves the old one running); SIGTERM and Ctrl-C
 stop it in order."""
 
@@ -125,7 +125,7 @@ _QUIET_AT_FIRST, _QUIET_LATER = 1.0, 10.0  #: seconds before it is said that sha
 
 
 class _Service:
-    """A worker that is built anew when the configuration changes; signals only set flags."""
+    """A worker that is rebuilt when the configuration changes; signals only set flags."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -170,7 +170,7 @@ class _Service:
                 leases.close()
 
     def _work(self, worker: Worker, leases: Leases, watch: FormatWatch, guard: Guard) -> None:
-        """Until it is over, or the worker is to be built anew."""
+        """Until it is over, or the worker is to be rebuilt."""
         self._started = self._others_run = False
         self._look = 0.0
 

@@ -24,7 +24,7 @@ _PERIOD = 1.0
 
 
 def solve(rates: Collection[float], capacity: float) -> float:
-    """L of sum(min(rate, L)) = ``capacity``; 0.0, which is none, when all rates fit."""
+    """L of sum(min(rate, L)) = ``capacity``; 0.0, no limit, when all rates fit."""
     ordered = np.sort(np.fromiter(rates, np.float64, len(rates)))
     if ordered.sum() <= capacity:
         return 0.0

@@ -15,7 +15,7 @@ _LANE = "format"
 
 
 class FormatWatch:
-    """Looks in the background; ``changed`` says what it found: the worker is then to be built anew."""
+    """Looks in the background; ``changed`` says what it found: the worker is then rebuilt."""
 
     def __init__(self, cluster: Cluster, written: Layout, background: BackgroundJobs) -> None:
         self.changed = False

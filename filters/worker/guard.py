@@ -44,7 +44,7 @@ return 1
 
 
 class _Found(NamedTuple):
-    """Partitions whose stream has begun anew, and what was mended, in words."""
+    """Partitions whose stream has restarted, and what was mended, in words."""
 
     renewed: list[int]
     told: list[str]
@@ -126,7 +126,7 @@ class Guard:
                 found.renewed.append(number)
                 text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: it starts again"
                 self._tell(self._tags[number], "ids_ahead", text, found)
-        elif parse(cursor)[0] > latest:  # whoever removed it has not come to the next commit
+        elif parse(cursor)[0] > latest:  # its remover has not come to the next commit
             found.renewed.append(number)
 
     # ---------------------------------------------------------------- sizes

@@ -155,7 +155,7 @@ class Partition:
 
     def take(self, entries: list[Any], most_bytes: int = _MOST_BYTES) -> list[Accepted]:
         """Judge the entries of one read, in stream order. Tables are applied at once; answers the
-        sample frames to smooth. Entries that are no frames of this partition are put aside.
+        sample frames to smooth. Entries that are no frames of this partition are rejected.
 
         The next read brings some ``most_bytes``: while a worker is saturated, every partition gets its turn.
         """
@@ -220,7 +220,7 @@ class Partition:
         except LimitError:  # its number is taken, so that those after it are not held up
             track.forgo(frame)
             raise
-        track.apply(frame)  # a table that cannot be read is put aside, and never asked for again
+        track.apply(frame)  # a table that cannot be read is rejected, and never asked for again
         if frame.kind == wire.KIND_SAMPLES:
             state.accept(frame)
             if track.contested:
@@ -348,7 +348,7 @@ class Partition:
         self._kept.claim(readers.oldest_claim(fields, clock))
 
     def expire(self, now: float) -> bool:
-        """Forget hosts that this worker has not heard of for ``expire_seconds``; true when there is to be a commit for
+        """Forget hosts that have sent this worker nothing for ``expire_seconds``; true when there is to be a commit for
         that, or because there has never been one. ``now`` is monotonic: no host's clock decides."""
         if not self.commit_id or self._renewed:  # so that it is noticed when the shard loses what little it has
             return True

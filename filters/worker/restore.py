@@ -50,7 +50,7 @@ def restore(partition: Partition, connection: Connection, kernels: tuple[Kernel,
 def _own_keys(
     partition: Partition, connection: Connection, damage: list[str]
 ) -> tuple[bytes | None, list[bytes], list[bytes]]:
-    """The commit, the positions, those of dormant sets; a key of another type is none of ours and is removed."""
+    """The commit, the positions, those of dormant sets; a key of another type is foreign and is removed."""
     commands: list[tuple[Any, ...]] = [
         ("GET", partition.commit_key),
         ("HGETALL", partition.applied_key),

@@ -135,7 +135,7 @@ class State:
         self.planes = planes.reshape(depth, rows * metrics)
 
     def forget(self) -> None:
-        """Start anew with the next frame, as if none had come before."""
+        """Start again with the next frame, as if none had come before."""
         self.ids, self.schema, self.metrics, self.exceptions = b"", 0, -1, b""
         self.planes = np.empty((0, 0), np.float32)
         self.inputs, self.inputs_names, self.stepper = None, None, None

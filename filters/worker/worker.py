@@ -284,7 +284,7 @@ class Worker:
 
     def _isolate(self, items: list[Accepted], error: Exception) -> None:
         """A frame cannot be smoothed. If it is not known which one, the states of all of them are loaded again, and for
-        a while each frame is smoothed alone; if it is, it is put aside."""
+        a while each frame is smoothed alone; if it is, it is rejected."""
         if len(items) == 1:
             partition = items[0].partition
             partition.give_up(items[0], error)

@@ -1,6 +1,6 @@
 """The host's own figures from /proc/stat, /proc/meminfo and /proc/vmstat (proc(5)).
 
-They mean what vmstat prints: ``r`` and ``b`` as the kernel counts them (whoever reads the
+They mean what vmstat prints: ``r`` and ``b`` as the kernel counts them (a reader of the
 file is running, so an idle machine has one), memory_cache = Cached + SReclaimable, paging
 in KiB, CPU shares of all ticks of the interval. Guest time is part of the kernel's user
 time, and is taken out of it. Ticks that fell or jumped cost their own share only.

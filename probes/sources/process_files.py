@@ -208,7 +208,7 @@ class ProcessFiles:
 
     def _thread_figures(self, schedstat: bytes, task_stats: TaskStats | None) -> tuple[int, ...]:
         """Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable.
-        Raises ValueError for a text that is none."""
+        Raises ValueError for invalid text."""
         absent = self._descriptors[_STATUS] == _ABSENT
         if task_stats is not None and not absent:
             figures = task_stats.read(self._pid)
@@ -225,7 +225,7 @@ class ProcessFiles:
         return waited, *numbers([words[1], words[3]])
 
     def _waited(self, schedstat: bytes) -> int:
-        """Nanoseconds of waiting; 0 where they cannot be had. Raises ValueError for a text that is none."""
+        """Nanoseconds of waiting; 0 where they cannot be had. Raises ValueError for invalid text."""
         if self._descriptors[_SCHEDSTAT] == _ABSENT:
             return 0
         text = schedstat or self._text(_SCHEDSTAT)
@@ -356,7 +356,7 @@ class ProcessFiles:
 
 
 def numbers(words: Sequence[bytes]) -> tuple[int, ...]:
-    """The whole numbers of 64 bits that these words are. Raises ValueError when one of them is none."""
+    """The whole numbers of 64 bits that these words are. Raises ValueError when one of them is invalid."""
     if not b"".join(words).isdigit():
         raise ValueError(words)
     found = tuple(map(int, words))

@@ -160,7 +160,7 @@ def has_digit(text: bytes) -> bool:
 
 
 def has_seconds(time: bytes) -> bool:
-    """Whether a time is exact to the second: three numbers (an offset from UTC is none), or seconds since 1970."""
+    """Whether a time is exact to the second: three numbers (an offset from UTC is not one), or seconds since 1970."""
     text = time.decode("utf-8", "replace")
     numbers = "".join(each if each.isnumeric() or each in "+-" else " " for each in text).split()
     sizes = [len(each) for each in numbers if each[0] not in "+-"]

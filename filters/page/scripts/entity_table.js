@@ -31,7 +31,7 @@ export class EntityTable {
     this.node = element("div", {}, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "VMs and processes" }, this.table), this.empty);
   }
 
-  /** Which figures of further kernels there are: where these are others, the table begins anew. */
+  /** Which figures of further kernels there are: where these are others, the table is rebuilt. */
   describe(extra) {
     const columns = columnsWith(extra);
     if (this.columns?.map(labelOf).join() === columns.map(labelOf).join()) return;

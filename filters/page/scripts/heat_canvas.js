@@ -16,7 +16,7 @@ export class HeatCanvas {
     this.grid = null;
   }
 
-  /** Take a new geometry and theme: everything is drawn anew. `colours`: panel, hatch, missing, bad, focus. */
+  /** Take a new geometry and theme: everything is redrawn. `colours`: panel, hatch, missing, bad, focus. */
   shape(grid, theme, colours) {
     const ratio = window.devicePixelRatio || 1;
     Object.assign(this, { grid, theme, colours });

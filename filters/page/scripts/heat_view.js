@@ -40,7 +40,7 @@ export class HeatView {
     return fits;
   }
 
-  /** The focus stays on its host when the order changes: whoever presses Enter opens what was read to them. */
+  /** The focus stays on its host when the order changes: Enter opens what a screen reader has read. */
   stay(id) {
     if (this.model.sorting === "name") return;
     const place = this.model.order.indexOf(this.model.ids.indexOf(id));

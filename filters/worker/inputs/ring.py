@@ -19,7 +19,7 @@ from filters.worker.rows import Stayed
 Ids = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.uint32]
 
-_LONGER = 1.25  #: recent values live longer than records, as their time to live is set anew more rarely
+_LONGER = 1.25  #: recent values live longer than records, as their time to live is renewed more rarely
 _FREE, _TAKEN = -2, -1  #: instead of the step since which an entity has been gone
 _ROUNDED = 4  #: the capacity at the start is a multiple of it
 _SPARE = 32  #: and one slot of so many is free: else the first newcomer has the shard rewrite the ring, a millisecond
@@ -31,7 +31,7 @@ class Ring:
     """``capacity`` slots, as ``head``, the header, says; ``rows_at`` is where the rows begin, ``row_prefix`` what
     SETRANGE of this ring begins with, up to where its place comes. ``interval`` is in seconds, and 0.0 while nothing in
     the shard is ours: what lies there is then written over. ``lives_until`` is the CLOCK_MONOTONIC by which its time to
-    live must be set anew, ``unseeded`` says that no averages lie in it yet."""
+    live must be renewed, ``unseeded`` says that no averages lie in it yet."""
 
     __slots__ = (
         "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "_version", "capacity", "head",

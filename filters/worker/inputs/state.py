@@ -249,7 +249,7 @@ class InputsState:
         self.recount(self.step - 1)
 
     def recount(self, newest: int) -> None:
-        """Count the valid samples, and those above the threshold, anew; ``newest`` is the last step in the windows."""
+        """Count the valid samples, and those above the threshold, again; ``newest`` is the last step in the windows."""
         kept, plan = self.arrays(), self.plan
         there = kept.window < ABSENT
         lately = [(newest - i) % plan.window for i in range(plan.counted)]

@@ -40,7 +40,7 @@ def plan(
 
     ``known`` are of those of the ``partitions`` whose shards answer. ``held`` are partitions whose
     state it has in memory (it may have been late to renew them), ``waiting`` those that have been
-    free for so long that it takes them whatever its share is: whoever lacks partitions does not
+    free for so long that it takes them whatever its share is: a worker that lacks partitions does not
     reach these.
     """
     workers = {me}.union(*(one.workers for one in known.values()))

@@ -111,7 +111,7 @@ static size_t greater(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Let a room, all zero at first, have place for frames like this one as well; 0 with an error set when there is none. */
+/* Let a room, all zero at first, have place for frames like this one as well; 0 with an error set when there is no room. */
 static int make_room(Room *room, const Frame *frame, const Inputs *inputs)
 {
     size_t size = inputs->held ? scratch_size(&inputs->plan, inputs->tick.entities) : 1;

@@ -51,7 +51,7 @@ static Py_ssize_t count_in(PyObject *state, PyObject *data)
     return samples;
 }
 
-/* The frame is heard of, its state is to be committed, and it is to be smoothed: 0 with an error set. */
+/* The frame is noted, its state is to be committed, and it is to be smoothed: 0 with an error set. */
 static int accept_frame(const Read *read, PyObject *key, PyObject *state, PyObject *data, Py_ssize_t samples)
 {
     PyObject *member = PyObject_GetAttr(state, s_member), *made = NULL;

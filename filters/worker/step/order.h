@@ -1,5 +1,5 @@
 /* Order statistics of windows that are kept sorted: a new sample takes the place of the one that leaves, so that no
-   window is ever sorted anew (docs/decisions/0018). The definition is filters.worker.inputs.order.
+   window is ever sorted again (docs/decisions/0018). The definition is filters.worker.inputs.order.
 
    A sorted window has ABSENT for samples that are not valid, and behind its end up to the next multiple of PADDING,
    so that loops need no remainder. */

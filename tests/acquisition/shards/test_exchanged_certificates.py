@@ -159,7 +159,7 @@ def test_nothing_but_what_is_named_is_believed(secured: Secured) -> None:
         refused(show(own, other), f"has a certificate for other names than {NAME}")
         unused = show(own, NAME)  # of the right authority and name, and not what is shown now
         old = show(own, NAME)
-        refused(unused, "has expired, and is none of those that are named as expired")
+        refused(unused, "has expired, and is not among those named as expired")
         refused(old, "has expired: issue another one")  # they have read their files, where the same lies
         assert "Put others into their files, then tell them again" in tell(secured, "--expired", *map(str, old)).stderr
 

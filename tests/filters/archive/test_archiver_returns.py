@@ -50,7 +50,7 @@ class Scene:
         return readers.decode(self.cluster.call(self.key, "HGET", self.key, "archive"))
 
 
-def test_whoever_dies_before_it_is_durable_leaves_it_to_the_next(
+def test_archiver_that_dies_before_a_write_is_durable_leaves_it_to_the_next(
     cluster: Cluster, migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_store(migrated) as store:
@@ -69,7 +69,7 @@ def test_whoever_dies_before_it_is_durable_leaves_it_to_the_next(
     scene.streams.assert_archived(migrated)
 
 
-def test_whoever_dies_between_its_commit_and_its_claim_has_told_it(
+def test_archiver_that_dies_between_commit_and_claim_has_written(
     cluster: Cluster, migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_store(migrated) as store:

@@ -78,7 +78,7 @@ def test_repetitions_change_nothing_and_are_no_problem() -> None:
     [
         (Report("vm", "a", "c", STARTED), "vm is migrating already from a to b"),
         (Report("vm", "a", "c", FINISHED), "vm is migrating from a to b"),
-        (Report("vm", "a", "b", "begun"), "phase 'begun' is none of started, finished, failed"),
+        (Report("vm", "a", "b", "begun"), "invalid phase 'begun': expected one of started, finished, failed"),
         (Report("", "a", "b", STARTED), "vm is empty"),
         (Report("vm", "", "b", STARTED), "source is empty"),
         (Report("vm", "a", "", STARTED), "destination is empty"),

@@ -107,7 +107,7 @@ def fits(text: str, columns: int = 80) -> bool:
 
 def test_from_hosts_to_a_vm_and_back(top: Callable[..., Terminal], plant: Plant) -> None:
     terminal = top()
-    text = terminal.until(lambda text: "93.0%" in row_of(text, "hot") and "down, heard of" in row_of(text, "gone"))
+    text = terminal.until(lambda text: "93.0%" in row_of(text, "hot") and "down, seen" in row_of(text, "gone"))
     assert "shards 2 of 2" in text
     assert fits(text)
     assert len(terminal.lines) == 24
@@ -152,7 +152,7 @@ def test_a_late_host_loses_its_figures_and_has_a_gap_afterwards(top: Callable[..
     terminal.until(lambda text: "1 down" in text)
     plant.late.set()
     try:
-        text = terminal.until(lambda text: "late, heard of" in row_of(text, "late"))
+        text = terminal.until(lambda text: "late, seen" in row_of(text, "late"))
         assert "40.0%" not in row_of(text, "late")
         assert "1 late, 1 down" in text
     finally:

@@ -85,7 +85,7 @@ def test_the_hottest_come_first_and_hosts_without_a_value_are_not_idle() -> None
     assert "missing" in lines[5]
     assert " 0.0%" not in lines[5]
     assert lines[6][1:].split()[:2] == ["gone", "down,"]
-    assert "heard of 1.20 s ago: 33 behind tick 100" in lines[6]
+    assert "seen 1.20 s ago: 33 behind tick 100" in lines[6]
     assert not any(figure in lines[6] for figure in ("0.0", "0.5", "█"))
     assert "4 hosts: 3 current, 1 down" in lines[0]
 
@@ -139,7 +139,7 @@ def test_a_vm_that_migrates_is_marked() -> None:
     view = View((Level(), Level(ENTITIES, 1, "vms")))
     lines = text(render(picture(FOUR, vms), view, Frame(80, 24, Look()))).splitlines()
     assert lines[3].startswith("▸stays →web9")
-    assert "current, heard of 1.20 s ago: migrating, its place is web9" in lines[4]
+    assert "current, seen 1.20 s ago: migrating, its place is web9" in lines[4]
 
 
 def test_late_ticks_are_gaps_and_unseen_ticks_are_none() -> None:

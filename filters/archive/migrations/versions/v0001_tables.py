@@ -17,7 +17,7 @@ _NAMES = (
 )  # fmt: skip
 _STATISTICS = ("count", "valid", "mean", "deviation", "low", "high", "last", "p95")
 
-#: Makes the part of a table that ``moment`` lies in; whoever may call it needs no right to make tables.
+#: Makes the part of a table that ``moment`` lies in; a caller needs no right to make tables.
 #: A part is made beside its table and attached, which blocks nobody who reads or writes; the lock makes two archivers
 #: safe, and is one of the transaction because of poolers.
 _MAKE = """
