@@ -17,7 +17,7 @@
         └── AdmissionError    78   a shard that nothing may be said to as things are configured
 
 Codes follow sysexits.h; 70 is any other exception, 76 is a verdict of ``shardpulse status`` and no error. Long-running
-commands (probe, filter, top, demo) that are told to stop by SIGINT or SIGTERM stop in order and
+commands (probe, filter, top, demo) stopped by SIGINT or SIGTERM end in order and
 exit with 0; other commands exit with 130 on SIGINT.
 """
 

@@ -31,7 +31,8 @@ def of(command: str) -> str:
 
 
 def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None:
-    """What to tell the user of a module that a command could not import; None for one of our own, which is a fault."""
+    """The message for the user about a module that a command could not import; None for one of our own, which is a
+    fault."""
     module = _foreign(error)
     if not module:
         return None

@@ -52,7 +52,7 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
     """``--wait``, the same in all commands that run until they are stopped: ``options.wait`` in seconds."""
     parser.add_argument(
         "--wait", type=seconds, default=math.inf, metavar="S",
-        help="give up when no shard has answered within S seconds of the start (default: wait until told to stop)",
+        help="give up when no shard has answered within S seconds of the start (default: wait until stopped)",
     )  # fmt: skip
 
 

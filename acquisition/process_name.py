@@ -15,7 +15,7 @@ _ARGUMENTS_START, _ARGUMENTS_END = 45, 46  #: in /proc/self/stat, counted from t
 
 
 def name_process(role: str, arguments: Sequence[str] = ()) -> None:
-    """Be ``role``; ``arguments`` are told as far as there is room."""
+    """Be ``role``; ``arguments`` are shown as far as there is room."""
     with suppress(OSError, ValueError), open("/proc/self/comm", "w", encoding="ascii") as comm:
         comm.write(f"shardpulse-{role}"[:_SHORT])
     with suppress(OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""What a long-running command tells of what goes wrong: one line when a trouble has begun, one when it is over.
+"""Messages of a long-running command about trouble: one line when it begins, one when it is over.
 
 The probe imports this module: it stays lean.
 """
@@ -13,11 +13,11 @@ from acquisition.log import Category
 
 SHARDS = "shards"  #: the trouble that the shards, or some of them, do not answer as they should
 _EVERY = 10.0  #: seconds between two lines of a kind
-_PATIENCE = 1.0  #: what is over sooner is not told, as that a partition has moved
+_PATIENCE = 1.0  #: what is over sooner is not reported, as that a partition has moved
 
 
 class _Trouble:
-    """One that lasts. ``kinds`` of it have been told already; ``newest`` is when it was last seen, with ``text``."""
+    """One that lasts. ``kinds`` of it were reported already; ``newest`` is when it was last seen, with ``text``."""
 
     __slots__ = ("began", "kinds", "newest", "text")
 
@@ -28,7 +28,7 @@ class _Trouble:
 
 
 class TroubleLog:
-    """``report`` gets lines of text; ``count`` is how often there was something to tell, told or not."""
+    """``report`` gets lines of text; ``count`` is how many messages there were, reported or not."""
 
     def __init__(self, report: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.report = report
@@ -76,7 +76,7 @@ class TroubleLog:
 
     @property
     def trouble(self) -> str:
-        """What goes wrong now, told or not; "" when nothing does."""
+        """What goes wrong now, reported or not; "" when nothing does."""
         return "; ".join([found.text for found in self._troubles.values()])
 
     def _tell(self, text: str, kind: str) -> bool:

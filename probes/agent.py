@@ -50,7 +50,7 @@ report = log.category("probe")  #: one line for the operator
 
 
 def main(descriptor: int) -> int:
-    """Run with the settings in the file ``descriptor`` until told to stop; the exit code."""
+    """Run with the settings in the file ``descriptor`` until stopped; the exit code."""
     name_process("probe")
     agent = None
     try:

@@ -244,7 +244,7 @@ def parse_stat(text: bytes) -> tuple[str, list[bytes]]:
 
 
 def still_there(proc: str, found: Found) -> bool:
-    """Whether the very process that was found has not ended; True as well when that cannot be told."""
+    """Whether the very process that was found has not ended; True as well when that is unknown."""
     try:
         return int(parse_stat(read_once(f"{proc}/{found.pid}/stat"))[1][19]) == found.start
     except (FileNotFoundError, ProcessLookupError):

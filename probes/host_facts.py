@@ -13,7 +13,7 @@ class HostFacts:
     """Facts of one host. ``cores`` and ``memory_bytes`` follow hot-plugging (``refresh``).
 
     ``boot_id`` is the epoch of the host; ``machine_id`` is that of its installation, "" where it has
-    none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` tells
+    none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` says
     whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
     off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing); ``hugepages`` is False
     where /proc/meminfo says that no memory is in huge pages. ``scope`` is the cluster within which owners number their

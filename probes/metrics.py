@@ -51,7 +51,7 @@ _VMSTAT = (
     share(
         "cpu_user_ratio",
         "CPU time in user mode, nice included, of all cores; guests excluded, except from a vmstat without a gu "
-        "column (procps 3), which cannot tell them apart",
+        "column (procps 3), which cannot separate them",
     ),
     share("cpu_system_ratio", "CPU time in the kernel, interrupts included, of all cores"),
     share("cpu_idle_ratio", "CPU time idle without outstanding I/O, of all cores"),

@@ -23,7 +23,7 @@ class Newcomers:
         self._in_turn = _is_own(proc)
 
     def look(self, known: int) -> list[int] | None:
-        """Those that are processes now. None when they cannot be told, or when listing all, of whom about ``known``
+        """Those that are processes now. None when they are unknown, or when listing all, of whom about ``known``
         exist, is cheaper."""
         before, self._newest = self._newest, self._read() if self._in_turn else 0
         count = self._newest - before
@@ -39,7 +39,7 @@ class Newcomers:
 
 
 def _is_own(proc: str) -> bool:
-    """Whether the pids of this /proc are those of this process' namespace, as /proc/loadavg always tells."""
+    """Whether the pids of this /proc are those of this process' namespace, as /proc/loadavg always counts."""
     try:
         return os.readlink(f"{proc}/self") == str(os.getpid())
     except OSError:

@@ -71,7 +71,7 @@ class Probe:
 
     @property
     def machine(self) -> str:
-        """What tells this machine and this run of it from others, whatever their name (machine-id(5), random(4))."""
+        """Id of this machine and this run of it, whatever its name (machine-id(5), random(4))."""
         return f"machine id {self._facts.machine_id or 'none'}, boot id {self._facts.boot_id}"
 
     def reload(self, settings: AgentSettings, outlet: Outlet) -> None:

@@ -84,7 +84,7 @@ def number_after(text: bytes, label: bytes) -> int | None:
 
 
 def whole(word: bytes) -> int | None:
-    """The whole number of 64 bits that a word is, None when it is none."""
+    """The whole number of 64 bits that a word is, None for anything else."""
     if not word.isdigit() or len(word) > NUMBER_WITHIN:
         return None
     number = int(word)

@@ -115,7 +115,7 @@ def bytes_of(text: str, unit: str) -> int | None:
 
 
 def number_of(text: str) -> int | None:
-    """The whole number that a text is, None when it is none."""
+    """The whole number that a text is, None for anything else."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 

@@ -98,7 +98,7 @@ def replay_pidstat(
 def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
     """A JSON object per entity: ``line, time, entity, metrics {name: value}, invalid {name: {value, code}}``.
 
-    ``value`` of an invalid sample is its raw value: null where there is none, the strings
+    ``value`` of an invalid sample is its raw value: null where missing, the strings
     ``Infinity`` and ``-Infinity`` for what JSON cannot say.
     """
     reading = replayed.reading

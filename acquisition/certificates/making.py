@@ -1,6 +1,6 @@
 """Making authorities and certificates, P-256 and X.509 v3 (pure: no files, and the clock is the caller's).
 
-An authority is for one purpose, which its extended key usage tells and which OpenSSL demands of all that it vouches
+An authority is for one purpose, stated in its extended key usage, which OpenSSL demands of all that it vouches
 for. The nodes of a cluster are servers and clients of each other, whichever of them calls; what answers over HTTP or is
 a database is a server and nothing else. Two authorities keep the certificate of a web server from taking part in the
 cluster bus, which believes any certificate of its authority (Redis, "Cluster bus over TLS").

@@ -54,7 +54,7 @@ class Decisions(Table):
 
     rule: Annotated[
         str,
-        Meta(description="how hot hosts are told"),
+        Meta(description="how hot hosts are detected"),
     ] = "threshold"
     selection: Annotated[str, Meta(description="how the VM to move is chosen")] = "most_cpu"
     placement: Annotated[str, Meta(description="how its destination is chosen")] = "least_loaded"

@@ -1,7 +1,7 @@
 """The metrics and kernels that are installed, found through entry points: this package knows none by itself.
 
 The group ``shardpulse.validators`` names what knows of registries beside those of ``acquisition.plugins``: called with
-``(settings, name)`` it raises ConfigError for what is registered nowhere, and its ``choices()`` tell what keys may be.
+``(settings, name)`` it raises ConfigError for what is registered nowhere, and its ``choices()`` list valid keys.
 Unlike ``acquisition.config.loader`` this imports all packages that define them.
 """
 

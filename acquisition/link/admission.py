@@ -1,4 +1,4 @@
-"""What has to hold before a shard is told anything: over loopback whose process it is, beyond it TLS and a user.
+"""What has to hold before anything is sent to a shard: over loopback whose process it is, beyond it TLS and a user.
 
 The probe imports this module: it stays lean.
 """

@@ -37,7 +37,7 @@ class Cluster:
     """Connections to all shards, found through any of ``seeds``.
 
     Local shards are looked up whenever the map of slots is read, so that they are found again at other ports; then
-    ``instance`` tells another cluster, which may have another layout, from the same one. Raises ShardError when no
+    ``instance`` distinguishes clusters, which may have different layouts. Raises ShardError when no
     seed answers, TemporaryError when a slot has no owner.
     """
 
@@ -294,7 +294,7 @@ def restore_layout(cluster: Cluster, layout: Layout) -> None:
 
 
 def layout_command(copy: str, layout: Layout) -> tuple[str, ...]:
-    """The command that stores a copy of the layout where there is none."""
+    """The command that stores a copy of the layout where it is missing."""
     return ("SET", copy, wire.encode(layout), "NX")
 
 

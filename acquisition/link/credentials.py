@@ -1,4 +1,4 @@
-"""Who a client is to the shards: user, password, and whose processes may be told it.
+"""Who a client is to the shards: user, password, and whose processes may receive it.
 
 Those of local shards lie in a file of mode 0600 beside their state file (``shards up`` writes it, ``down`` removes it),
 and are read again whenever shards are looked for; those of other shards come from the configuration.

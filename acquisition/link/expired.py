@@ -2,7 +2,7 @@
 
 Everything else is verified as ever: the authority, the signature, the purpose, the name. And the certificate has to be
 one of those that the operator names (``Credentials.expired``), as the authority issued it: a finder of the key of an
-older one, which nobody guards any more because its certificate is over, is not told a password.
+older one, which nobody guards any more because its certificate is over, is not sent a password.
 """
 
 from __future__ import annotations

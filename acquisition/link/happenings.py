@@ -1,8 +1,8 @@
-"""What happened, told once however many see it: a capped stream per partition, from which an archive reads.
+"""Events, recorded once however many services see them: a capped stream per partition, from which an archive reads.
 
-Who sees something tells its state under a name (``hot:HOST``, ``worker``). A script in the shard compares it with what
-was told last and appends to the stream only where it differs, so several services tell each change once, and one that
-starts again goes on where the last one stopped.
+A service reports a state under a name (``hot:HOST``, ``worker``). A script in the shard compares it with the state
+reported last and appends to the stream only where it differs, so several services record each change once, and one
+that restarts goes on where the last one stopped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ return 1
 
 
 class Turn(StrEnum):
-    """How a state is compared with the one that was told last."""
+    """How a state is compared with the one reported last."""
 
     CHANGE = "change"  #: another one than before
     BEGIN = "begin"  #: there was none
@@ -54,7 +54,7 @@ class Turn(StrEnum):
 
 
 class Happening(NamedTuple):
-    """What is told. Without a ``kind`` the state is kept and nothing appended."""
+    """An event to record. Without a ``kind`` the state is kept and nothing appended."""
 
     name: str
     state: str
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
 
 def commands(tag: str, told: Sequence[Happening]) -> list[Command]:
-    """The commands that tell what happened in one partition, for ``Cluster.gather``."""
+    """The commands that record the events of one partition, for ``Cluster.gather``."""
     stream, hash_of = keys.events(tag), keys.told(tag)
     made: list[Command] = []
     for one in told:
@@ -88,7 +88,8 @@ def commands(tag: str, told: Sequence[Happening]) -> list[Command]:
 
 
 def appended(tag: str, kind: str, details: Mapping[str, Any], host: str = "") -> list[Command]:
-    """The commands that tell what one sees who alone can see it: compared with nothing. ``host`` in 16 hex digits."""
+    """The commands that record an event that only one part can see: compared with nothing. ``host`` in 16 hex
+    digits."""
     stream = keys.events(tag)
     fields = ("before", "", "kind", kind, "host", host, "details", json.dumps(details))
     add = ("XADD", stream, "MAXLEN", "~", _KEEP_ENTRIES, "*", *fields)
@@ -96,7 +97,7 @@ def appended(tag: str, kind: str, details: Mapping[str, Any], host: str = "") ->
 
 
 def read_told(cluster: Cluster, tags: Sequence[str]) -> dict[str, dict[str, str]]:
-    """What was told last, by tag and name. Raises ShardError and what a shard answers."""
+    """What was reported last, by tag and name. Raises ShardError and what a shard answers."""
     names = [keys.told(tag) for tag in tags]
     found: dict[str, dict[str, str]] = {}
     for tag, reply in zip(tags, cluster.gather([(name, ("HGETALL", name)) for name in names]), strict=True):
@@ -106,7 +107,7 @@ def read_told(cluster: Cluster, tags: Sequence[str]) -> dict[str, dict[str, str]
 
 
 def decode(entry: bytes, fields: Any) -> Entry | None:
-    """What an entry of the stream tells; None where it is none of ours."""
+    """The event in an entry of the stream; None for a foreign entry."""
     try:
         known = {key.decode(): value.decode() for key, value in zip(fields[::2], fields[1::2], strict=True)}
         details = json.loads(known["details"])

@@ -1,8 +1,8 @@
 """Whose process is at the other end of a connection over loopback: a port that a shard has left can be anybody's.
 
-The kernel tells of every TCP socket of this machine which user made it: of one by sock_diag(7), of all in /proc/net/tcp
-(proc(5)). A connection that was accepted has an inode and the owner of the process that accepted it; one that still
-waits belongs to the listener.
+The kernel reports for every TCP socket of this machine which user made it: for one by sock_diag(7), of all in
+/proc/net/tcp (proc(5)). A connection that was accepted has an inode and the owner of the process that accepted it;
+one that still waits belongs to the listener.
 
 The probe imports this module: it stays lean.
 """

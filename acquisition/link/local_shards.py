@@ -1,4 +1,4 @@
-"""The shards that ``shardpulse shards up`` started on this machine, as their state file tells.
+"""The shards that ``shardpulse shards up`` started on this machine, from their state file.
 
 Starting shards at other ports rewrites the file, so every client that was not given addresses reads it again
 whenever no shard answers. It is believed only if this user or root wrote it and nobody else may write it; that

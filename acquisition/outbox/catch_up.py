@@ -3,7 +3,7 @@
 All hosts of a healed network come back at once, each with minutes of frames, and what they send stands
 in the streams before the recent frames of hosts that were never cut off. So old frames are *played back*: at
 ``speed`` times the pace at which they were made, in the order of the ring. How much that may be, the filter's
-cursor tells: the oldest frame of ours that the shard has acknowledged and the filter has not read has been
+cursor shows it: the oldest frame of ours that the shard has acknowledged and the filter has not read has been
 waiting for so long by the shard's own clock, and recent frames of others wait as long.
 
 Delay instead of loss as the signal, for traffic that yields to other traffic, and a target for it, is LEDBAT

@@ -76,7 +76,7 @@ def renumber(outbox: Outbox, window: SendWindow, applied: int) -> None:
 
 def is_anothers(outbox: Outbox, window: SendWindow, position: Position | None) -> bool | None:
     """Whether the frame that the filter has applied last is none of this process, though it has a number of this
-    window's epoch: it was sampled at another moment. None when that cannot be told, or was looked at before."""
+    window's epoch: it was sampled at another moment. None when that is unknown, or was looked at before."""
     if position is None or position.epoch != window.epoch or position.sequence <= window.applied:
         return None
     for index in range(outbox.end - 1, max(outbox.first, outbox.end - _NEAR) - 1, -1):

@@ -322,7 +322,7 @@ class OwnerSearch:
             self._state = FOUND
 
     def _keep(self, now: float) -> None:
-        """Let go of the connection, which has told who the owner is: it is the guide if there is none."""
+        """Let go of the connection, which has named the owner: it is the guide if there is no other."""
         if self._connection is not None and self._guide is None:
             self._guide, self._connection = Guide(self._connection, self._timeout, now), None
         self._drop()

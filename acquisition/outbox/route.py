@@ -82,7 +82,7 @@ class Route:
 
 
 def _tag(data: Any, host: int) -> str:
-    """The hash tag of the host's partition by the layout document, "" when it is none."""
+    """The hash tag of the host's partition by the layout document, "" if that is invalid."""
     try:
         return layout.decode(data).tag_of(host)
     except ConfigError:

@@ -188,7 +188,7 @@ class Sender:
         return now + self._back_off.after(self.needs_a_person)
 
     def _explained(self, error: ReplyError, word: str) -> tuple[str, bool]:
-        """What to tell a person of an error, and whether only a person can repair it."""
+        """An error in words for the operator, and whether only an operator can repair it."""
         known = error_for(error, self.address)
         slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
         return f"shard {self.address} is full and takes nothing ({error})" if word == "OOM" else str(known), slow

@@ -55,7 +55,7 @@ _SLACK = 1 << 16
 class Outbox:
     """``capacity_bytes`` and ``seconds`` bound what is held; ``path`` None keeps it in memory.
 
-    Frames have a running ``index`` from ``first`` to ``end``. ``found`` tells what became of an
+    Frames have a running ``index`` from ``first`` to ``end``. ``found`` says what became of an
     older ring: ``memory created recovered version capacity damaged host``. ``faults`` counts
     ``ring_<found>`` for a ring that could not be used, ``ring_denied``, ``ring_write``, ``ring_large``,
     ``ring_deleted``. A file that others keep from us (RingDenied) is done without: ``denied`` then says why the ring is
@@ -125,7 +125,7 @@ class Outbox:
         self._host = host
 
     def window(self, resource_set: int) -> SendWindow:
-        """The send window of a resource set, made when there is none yet."""
+        """The send window of a resource set, made at the first call."""
         window = self.windows.get(resource_set)
         if window is None:
             window = self.windows[resource_set] = SendWindow(resource_set, time.time_ns())

@@ -210,8 +210,8 @@ class SendWindow:
 
     def is_doubled(self, is_anothers: bool | None) -> bool:
         """Whether a machine that was cloned while it ran numbers in this epoch too: twice in a row, what was applied
-        was not of this process (``acquisition.outbox.numbering.is_anothers``; None tells nothing). Of two machines
-        that ask at the same time only one is told so: the other goes on as it is."""
+        was not of this process (``acquisition.outbox.numbering.is_anothers``; None: unknown). Of two machines
+        that ask at the same time only one gets this answer: the other goes on as it is."""
         if is_anothers is not None:
             self._anothers = self._anothers + 1 if is_anothers else 0
         return self._anothers > 1

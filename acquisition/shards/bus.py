@@ -1,4 +1,4 @@
-"""TLS on the cluster bus of local shards, over which nodes tell each other who owns what.
+"""TLS on the cluster bus of local shards, over which nodes exchange who owns what.
 
 The bus knows no users: anyone who reaches its port may join as a node and take slots. With TLS it talks only to
 holders of a certificate of its own authority; here that is one self-signed certificate with its key, made for these
@@ -153,8 +153,8 @@ def is_secured(directory: Path) -> bool:
 def directives(directory: Path, address: Address, module: str) -> dict[str, str]:
     """What the configuration of the server at ``address`` says of its bus; ``module`` brings TLS, "" where built in.
 
-    Replicas go to their masters' TLS ports, so that nobody who squats the port of a dead master is told a password or
-    believed; a client without TLS is told the ports without.
+    Replicas go to their masters' TLS ports, so that nobody who squats the port of a dead master receives a password or
+    believed; a client without TLS is given the ports without.
     """
     certificate = str(directory / CERTIFICATE)
     return {
@@ -166,8 +166,8 @@ def directives(directory: Path, address: Address, module: str) -> dict[str, str]
 
 
 def tell_client_ports(home: Path) -> None:
-    """Before a server starts again: its list of members holds TLS ports, which it would tell clients until it has heard
-    of each member (tried: for 70 ms)."""
+    """Before a server starts again: its list of members holds TLS ports, which it would give to clients until it has
+    heard of each member (tried: for 70 ms)."""
     with contextlib.suppress(OSError):  # it has never run
         file = home / _NODES
         told = re.sub(r":\d+@(\d+)", lambda bus: f":{int(bus[1]) - machine.BUS_OFFSET}@{bus[1]}", file.read_text())

@@ -22,9 +22,9 @@ _FILES = ("tls-ca-cert-file", "tls-cert-file", "tls-key-file")
 def certificates(options: argparse.Namespace, settings: config.Shards) -> int:
     """Let every shard of a cluster read its certificate, its key and the authorities that it believes again, as the
     user `operator`. Connections go on; new ones see what lies in the files now. A shard whose files do not fit each
-    other keeps what it has, and is named. It may be repeated. With --expired also shards are told whose certificates
-    are over already: name what they show, and no other expired certificate is believed. Then a shard that does not
-    answer keeps the others from nothing."""
+    other keeps what it has, and is named. It may be repeated. With --expired it reaches shards as well whose
+    certificates are over already: name what they show, and no other expired certificate is believed. Then a shard
+    that does not answer keeps the others from nothing."""
     addresses, user = remote_command.named(options, settings)
     with Members(addresses, user._replace(expired=_read(options.expired)), settings.timeout_seconds) as members:
         told = reread(members, settings.timeout_seconds, all_or_none=not options.expired)
@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def reread(members: Members, timeout: float, all_or_none: bool = True) -> dict[Address, bool]:
     """Let all members read their files again; answers for each whether it shows another certificate since.
 
-    Raises UnavailableError when a member does not answer: then none was told; unless not ``all_or_none``. Raises
+    Raises UnavailableError when a member does not answer: then none has reread; unless not ``all_or_none``. Raises
     ShardError when one has no TLS, or refuses its files; those before it have read theirs.
     """
     nodes = members.look()

@@ -23,7 +23,7 @@ def ensure_taken_over(dead: Address, alive: Sequence[Address], credentials: Cred
     """Wait until a replica has taken over what the dead server at ``dead`` owned; false when it had none.
 
     With three masters or more the replicas elect one; with fewer, or when they do not within their time, the one that
-    received most is told to (CLUSTER FAILOVER TAKEOVER: the caller knows that the master is dead).
+    received most is made to (CLUSTER FAILOVER TAKEOVER: the caller knows that the master is dead).
     Raises TemporaryError when the replica does not do it.
     """
     if not alive:

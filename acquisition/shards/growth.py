@@ -1,7 +1,7 @@
 """Growing and shrinking a running cluster: the whole of each operation, on addresses, wherever the servers run.
 
 Each can be interrupted at any point and called again: what was begun is mended first, and the plan is made
-anew from who owns what now. ``acquisition.shards.local_growth`` starts and stops the servers of this machine.
+again from who owns what now. ``acquisition.shards.local_growth`` starts and stops the servers of this machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def take_in(
 
 
 def wait_for_names(members: Sequence[Address], credentials: Credentials | None = None) -> None:
-    """Wait until all are known by the names that they announce: a newcomer is told addresses first, which stand in no
+    """Wait until all are known by the names that they announce: a newcomer learns addresses first, which stand in no
     certificate. The next command finds a member that is dead."""
     deadline = time.monotonic() + _NAMES_SECONDS
     with Members(members, credentials) as known:

@@ -154,7 +154,7 @@ class Shards:
     def revive(self, seconds: float = _START_SECONDS) -> list[Shard]:
         """Start shards that have died again, empty, at their old places; returns those.
 
-        Each keeps its identity and slots, which its nodes.conf tells. One that has replicas is started only
+        Each keeps its identity and slots, which its nodes.conf holds. One that has replicas is started only
         after one of them has taken over, and becomes a replica, in sync. Raises ShardError or TemporaryError
         when one does not come up within ``seconds``; then calling it again goes on.
         """
@@ -255,7 +255,7 @@ def start_shards(
 
 
 def running(directory: Path) -> Shards | None:
-    """The shards that the state file in ``directory`` tells of, dead ones included; None if absent.
+    """The shards in the state file in ``directory``, dead ones included; None if absent.
 
     Raises ConfigError when the file is damaged, or not to be believed.
     """

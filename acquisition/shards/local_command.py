@@ -82,7 +82,7 @@ def down(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Show the shards; the exit code says whether all of them serve. What the death of one would cost is told below
+    """Show the shards; the exit code says whether all of them serve. What the death of one would cost is shown below
     them."""
     if options.addresses:
         return remote_command.status(options, settings)

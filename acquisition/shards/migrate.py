@@ -93,7 +93,7 @@ class Mover:
         self.moved = Moved()
 
     def look(self) -> list[Node]:
-        """The members now; those of them that own slots or may are told of every move."""
+        """The members now; those of them that own slots or may learn of every move."""
         nodes = self._members.look()
         self._masters = [node.id for node in nodes if not node.master]
         return nodes
@@ -283,7 +283,7 @@ class Mover:
     def _waiting_readers(self, source: str) -> list[tuple[str, ...]]:
         """Commands that end the wait of every XREAD at the source.
 
-        A reader that waits for a key which has moved away is told only when its turn comes in the shard's
+        A reader that waits for a key which has moved away learns of it only when its turn comes in the shard's
         housekeeping, up to a second later; ended as if by its own time limit, it reads again and is redirected at once.
         """
         uses, ids = self._readers.get(source, (0, []))

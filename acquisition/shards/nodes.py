@@ -46,7 +46,7 @@ class Mention(NamedTuple):
 class Members:
     """Connections to the members of a cluster, found through ``seeds``. A context manager.
 
-    ``silent`` tells of members that do not answer, with the reason, ``down`` of those among them that
+    ``silent`` holds members that do not answer, with the reason, ``down`` of those among them that
     are masters with slots; ``refusing`` of those that do not let this user look, where that is let be;
     ``mentions`` is what members say about each other, answering or not.
     """

@@ -38,7 +38,7 @@ def only(
     say: Callable[[str], object],
     life: float = LIFE,
 ) -> Iterator[None]:
-    """While this block runs no other command that moves something begins; ``what`` is what others are told.
+    """While this block runs no other command that moves something begins; ``what`` is shown to the others.
 
     To be used in the main thread. Raises TemporaryError when another one is at work already, or has begun because our
     note was lost together with a shard: then what is done here stops where it is, as after Ctrl-C.

@@ -96,7 +96,7 @@ def form(options: argparse.Namespace, settings: config.Shards) -> int:
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
     """Show all members that the named shards know; the exit code says whether all of them serve, and with the same
-    users. What the death of one shard or machine would cost is told below them."""
+    users. What the death of one shard or machine would cost is shown below them."""
     addresses, user = named(options, settings)
     return _show(addresses, user, settings.timeout_seconds, options.json)
 

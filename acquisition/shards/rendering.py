@@ -1,7 +1,7 @@
 """The files of a shard that systemd runs on a machine of its own: configuration, users and unit (pure).
 
-It speaks TLS 1.3 and nothing else, knows no default user, and is told to its cluster and its clients by the name in its
-certificate. Redis 7 or newer, or Valkey: 6.2 neither announces names nor knows users with selectors.
+It speaks TLS 1.3 and nothing else, knows no default user, and is announced to its cluster and its clients by the name
+in its certificate. Redis 7 or newer, or Valkey: 6.2 neither announces names nor knows users with selectors.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _directory(data: str) -> str:
 
 
 def _announced(name: str) -> dict[str, str]:
-    """By what clients and other shards are told to find it: they verify this very name."""
+    """The name by which clients and other shards find it: they verify this very name."""
     try:
         return {"cluster-announce-ip": str(ipaddress.ip_address(name)), "cluster-preferred-endpoint-type": "ip"}
     except ValueError:

@@ -20,10 +20,10 @@ class ShardStatus(NamedTuple):
     """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why.
 
     ``read`` and ``read_at`` fill what ``shardpulse shards status`` shows (``SHOWN``), acquisition.status.shards what
-    ``shardpulse status`` does (``HEALTH``). One that ``refuses`` to tell this user of itself counts as one that does
+    ``shardpulse status`` does (``HEALTH``). One that ``refuses`` this user its state counts as one that does
     not answer, but for its slots, which the others know. ``pinned`` and ``cores``, where its threads may run, are read
-    from /proc, None and "" for a process of another machine (the configuration would tell, and whoever may read it
-    reads passwords). ``lag_bytes`` is what a replica has yet to get of its master's writes, None when either of them
+    from /proc, None and "" for a process of another machine (the configuration would show it, and a user who may read
+    it reads passwords). ``lag_bytes`` is what a replica has yet to get of its master's writes, None when either of them
     does not answer.
     """
 

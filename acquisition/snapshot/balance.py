@@ -180,7 +180,7 @@ def _unknown(sent: SetStatus | None) -> Position:
 
 
 def _given_up(sent: SetStatus, known: Position, cursor: bytes) -> int:
-    """Samples that are neither in the ring nor in the stream and that the filter has not been told of.
+    """Samples that are neither in the ring nor in the stream and that the filter does not know of.
 
     What the probe dropped had been sent by then, or never will be. So nothing of it can come any more when
     the filter has read past the newest acknowledged entry and no older frame is on its way unacknowledged.
@@ -198,7 +198,7 @@ def _adrift(sent: SetStatus, known: Position) -> int:
 
 def _lost_before(sent: SetStatus, known: Position) -> int:
     """The part of ``before`` that the ring gave up without knowing it applied: a filter that hears of an
-    epoch late (its shard was down for longer than the ring holds) cannot tell it from what was applied.
+    epoch late (its shard was down for longer than the ring holds) cannot distinguish it from what was applied.
     At most: what was applied and dropped within one reading of the positions is counted as lost here."""
     on_its_way = max(0, sent.made - known.made)
     return max(0, min(known.before, sent.dropped_samples + sent.shed_samples - known.lost - on_its_way))

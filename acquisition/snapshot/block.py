@@ -41,7 +41,7 @@ class Quality(NamedTuple):
 
     @classmethod
     def of(cls, position: Position | None) -> Quality:
-        """The quality that a position tells of."""
+        """The quality that a position states."""
         if position is None:
             return Quality(None, 0, None, False, 0)
         decided = position.applied + position.lost
@@ -132,7 +132,7 @@ class Block:
 
     def again(self) -> Self:
         """The same block for a later reading that finds nothing else: its age and what follows from that are to be
-        told again."""
+        reported again."""
         block = type(self).__new__(type(self))
         for name in Block.__slots__:
             setattr(block, name, getattr(self, name))

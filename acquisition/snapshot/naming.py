@@ -67,7 +67,7 @@ class Naming:
         self._cache.forget(present)
 
     def _ask(self, cluster: Cluster, members: Sequence[Member], now: float) -> list[ShardpulseError]:
-        """Take the tables of members; those that are damaged, or may not be read, are told, and change nothing."""
+        """Take the tables of members; those that are damaged, or may not be read, are reported, and change nothing."""
         errors: list[ShardpulseError] = []
         values: Sequence[Any] = read_names(cluster, members) if members else ()
         for member, value in zip(members, values, strict=True):

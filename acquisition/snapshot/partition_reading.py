@@ -70,7 +70,7 @@ class PartitionReader:
     def read(self, cluster: Cluster, whose: object, due: Due) -> bool:
         """Read what ``answers`` are then, one for each partition; False when nothing has changed since the last time.
 
-        ``whose`` tells questions apart: of another one only the positions are asked. Raises ShardError when no shard
+        ``whose`` distinguishes questions: of another one only the positions are asked. Raises ShardError when no shard
         answers at all.
         """
         if whose != self._whose:

@@ -7,7 +7,7 @@ destination was started to receive it and is idle. Only one of them runs the gue
    the guest changes over both have run it. The oldest of all keeps it as long as its CPU time advances.
 2. If none does: the youngest that has ever run it, of those that have reported within the limit (or of all).
    The guest is idle, or stands still between source and destination; what has never run it is an incoming process.
-3. If none is known to have run it, it may be emulated, or its kernels do not tell guest time from system time.
+3. If none is known to have run it, it may be emulated, or its kernel does not separate guest time from system time.
    Then CPU time takes its place, which proves less, as receiving a guest takes CPU too: the oldest stays until
    it has ended, or stands still while another does not.
 
@@ -17,7 +17,7 @@ Whatever a host says of a VM is a claim: it may say it of any. The oldest is the
 the hosts say of their processes' age. For a minute two of them are a migration; one that lasts longer is INCOMING, or,
 where CPU time advances in both, a CONFLICT, and neither keeps the VM, or anything else of its host, from being moved.
 
-What /proc cannot tell: a paused guest from one that is idle. Both have no guest time in a tick.
+/proc cannot distinguish a paused guest from an idle one. Both have no guest time in a tick.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class PositionTable(NamedTuple):
 
     ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
     ``POSITION``; ``known`` is False where a record is invalid, is of another version, or is not of this
-    reading, as ``errors`` tell by row.
+    reading, with ``errors`` by row.
     """
 
     errors: Mapping[int, ShardpulseError]

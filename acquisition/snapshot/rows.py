@@ -113,7 +113,7 @@ def _placeholder(block: Block) -> Row:
 
 
 def finite(number: float) -> float | None:
-    """The number, or None where it is none."""
+    """The number, or None for anything else."""
     return number if math.isfinite(number) else None
 
 

@@ -4,7 +4,7 @@ Silence has many causes. A host whose tick is missing is asked after in this ord
 filter worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe
 say goodbye, or that it is refused; and are most of its neighbours heard while it is not? Only then, after
 ``down_after``, it is *down*. Before that it is *late*; in all other cases it is *unknown*, with the cause and since
-when. A probe that has died cannot be told from its host that has.
+when. A dead probe and a dead host look the same.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
 
 
 def errors(blocks: Iterable[Block]) -> list[str]:
-    """A sentence for each cause for which the pipeline does not show hosts; shards that do not answer are told as
+    """A sentence for each cause for which the pipeline does not show hosts; shards that do not answer are given as
     errors of their own."""
     hidden: dict[str, dict[int, float]] = {}
     for block in blocks:

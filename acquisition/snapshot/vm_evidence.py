@@ -164,7 +164,7 @@ def _accounted(block: Block, record: SmoothedRecord | None) -> bool:
 
 
 def _is_valid(record: SmoothedRecord, row: int, column: int) -> bool:
-    """As ``record.codes()[row, column]`` tells, without making the matrix."""
+    """As ``record.codes()[row, column]``, without making the matrix."""
     marked = record.exceptions
     if not marked.size:
         return True

@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 # -- What the books and the probes' own accounts say of hosts.
 
 _SLOW_PROBES = (
-    "read /proc with Python, which takes more CPU than the native step: what they said at their start tells why, and "
+    "read /proc with Python, which takes more CPU than the native step: their messages at the start say why, and "
     "what to install"
 )
 _UNREADABLE = (
@@ -219,13 +219,13 @@ _REFUSING = (
     "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
     "it needs more memory, or shards beside it (`shardpulse shards add`)"
 )
-_UNTOLD = "does not tell this user what it is asked, which is missing here: {error}"
+_UNTOLD = "refuses this user an answer, which is missing here: {error}"
 _NO_MEMBER = (
     "is named in [shards] addresses, is a member of nothing and does not answer ({reason}), while others serve "
     "everything: take it out there"
 )
 _SLOW_STEP = (
-    "computes with numpy, which takes more CPU than the native step: what it said at its start tells why, and what to "
+    "computes with numpy, which takes more CPU than the native step: its message at the start says why, and what to "
     "install"
 )
 

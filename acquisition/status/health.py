@@ -174,7 +174,7 @@ def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:
 
 
 def _check_one_answers(rows: Iterable[ShardStatus], refusals: Iterable[str]) -> None:
-    """Raise PermissionRefused for what no master tells this user: the user lacks the right, not one shard's list."""
+    """Raise PermissionRefused for what no master shows this user: the user lacks the right, not one shard's list."""
     owners = {f"shard {row.address}" for row in rows if row.there and row.slots}
     refusing: dict[str, set[str]] = {}
     for text in refusals:

@@ -26,7 +26,7 @@ key                                             type    written by; holds
 ``archivers:{tag}``                             zset    archive; archivers that could, score: until when, in ms
 ``cut:{tag}``                                   string  who trims; what a living reader was not left
 ``events:{tag}``                                stream  services, archive; ``acquisition.link.happenings``, expires
-``told:{tag}``                                  hash    the same; what was told last by whom it concerns, expires
+``told:{tag}``                                  hash    the same; what was reported last by its subject, expires
 ``shardpulse:migrations``                       stream  schedulers, through the query service; migrations
 ``shardpulse:settled``                          hash    readers; host -> ms, when a migration was seen to end, expires
 ``shardpulse:operating``                        string  operators; who changes the cluster now, expires
@@ -211,5 +211,5 @@ def events(tag: str) -> str:
 
 
 def told(tag: str) -> str:
-    """What was told last of everything that happens."""
+    """What was reported last, by subject."""
     return f"told:{{{tag}}}"

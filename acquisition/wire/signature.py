@@ -7,7 +7,7 @@ A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers that know no
 
 A host has a key of its own, made of a master secret and its id, so it can sign for no other; a verifier has the
 masters. The frame holds host, resource set, epoch, sequence number and all samples or names, so none of these can be
-another one; a frame that is sent a second time is told by its number (``filters.worker.sequence``).
+another one; a frame that is sent a second time is found by its number (``filters.worker.sequence``).
 ``tests/acquisition/wire/test_signature.py`` holds golden bytes.
 
 A probe that signs nothing does not import this module, which brings OpenSSL.
@@ -45,7 +45,7 @@ class HostKey(NamedTuple):
 
 
 class SignatureError(FrameError):
-    """A frame that its host has not signed, as far as anybody can tell; ``host`` is the id that it claims."""
+    """A frame whose host has not signed it; ``host`` is the id that it claims."""
 
     def __init__(self, host: int, message: str) -> None:
         super().__init__(SIGNATURE, message)
@@ -53,7 +53,7 @@ class SignatureError(FrameError):
 
 
 def number_of(master: bytes) -> bytes:
-    """What names a master secret, and tells nothing of it."""
+    """The name of a master secret, which reveals nothing of it."""
     return hmac.digest(master, _MASTER, _HASH)[:NUMBER_SIZE]
 
 

@@ -59,7 +59,7 @@ def _epoch(commit: str) -> int:
         return int(_git("log", "-1", "--format=%ct", commit))
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not given.isdecimal():
-        _fail("no commit tells the time of these files: set SOURCE_DATE_EPOCH to seconds since 1970")
+        _fail("the time of these files is unknown without a commit: set SOURCE_DATE_EPOCH to seconds since 1970")
     return int(given)
 
 

@@ -143,7 +143,7 @@ def unheld(
 
 def refused(asked: Sequence[Mapping[str, Any]]) -> list[str]:
     """What shards that run have against the controller's secrets, from results of ``shards status --json``: that they
-    are of another authority, or do not know a password. What else may be wrong with a shard is not told here."""
+    are of another authority, or do not know a password. What else may be wrong with a shard is not checked here."""
     return [text for text in _said(asked) if any(mark in text for mark in _FOREIGN)]
 
 

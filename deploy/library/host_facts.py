@@ -25,7 +25,7 @@ DOCUMENTATION = """
 module: host_facts
 short_description: Cores, ports, packages, units and files of a host
 options:
-  packages: {description: Which of them are installed is told., type: list, elements: str, default: []}
+  packages: {description: Packages to look for among those installed., type: list, elements: str, default: []}
   try_packages:
     description: Read the package lists again where packages are missing, and try in a simulation to install them.
     type: bool

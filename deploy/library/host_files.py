@@ -56,7 +56,7 @@ _SHOWN_BYTES = 100_000  #: a longer file is not shown as a difference
 
 
 class Module(AnsibleModule):  # type: ignore[misc]
-    """It tells the host's journal which files it was asked for, and never what is in them: Ansible hides a secret there
+    """It writes to the host's journal which files were requested, and never their content: Ansible hides a secret there
     only where it stands as it is, and one that ends with a newline stands escaped in the list of files."""
 
     def _log_invocation(self) -> None:

@@ -76,7 +76,7 @@ def main() -> None:
         module.fail_json(msg=f"{error.filename}: {error.strerror}")
     except (zipfile.BadZipFile, StopIteration, InvalidRequirement, InvalidWheelFilename) as error:
         module.fail_json(
-            msg=f"{directory}: a wheel cannot be read ({error}): make them anew, `deploy/build wheelhouse`"
+            msg=f"{directory}: a wheel cannot be read ({error}): make them again, `deploy/build wheelhouse`"
         )
     module.exit_json(changed=False, packs=packs)
 

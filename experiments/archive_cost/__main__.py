@@ -30,7 +30,7 @@ these, by the server's own account of waits for locks (it needs a superuser), an
 statements took, which on a busy machine is mostly waiting for a core.
 
 Figures are autoregressive noise, as of a load that wanders; 1% of the samples are invalid. Rows per
-second are by the clock; CPU times tell more on a busy machine."""
+second are by the clock; CPU times are more telling on a busy machine."""
 _EXAMPLES = """
 python -m experiments.archive_cost                                  SQLite in a temporary directory
 python -m experiments.archive_cost postgresql sqlite                a PostgreSQL of one's own, then SQLite

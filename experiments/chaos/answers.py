@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 class Said(NamedTuple):
     """One answer: the ``states`` of hosts by name as far as it names them, how many it ``judged`` (None: it does not
-    say), and what it ``told`` of not being able to see. ``refused`` is an answer that says nothing but that."""
+    say), and what it ``told`` about what it could not see. ``refused`` is an answer that says nothing but that."""
 
     surface: str
     at: float  #: seconds since the fault began

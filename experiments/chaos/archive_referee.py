@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
 
 
 class _Archived(NamedTuple):
-    """``minutes`` by host and minute; ``gap`` samples are told to be missing, but those of clocks that were wrong;
+    """``minutes`` by host and minute; ``gap`` samples are reported as missing, but those of clocks that were wrong;
     ``cuts`` is how often a full shard has cut what had not been read."""
 
     minutes: Mapping[tuple[int, int], MinuteMatrix]

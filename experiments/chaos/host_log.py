@@ -19,7 +19,7 @@ _NOTE = struct.Struct("<IIQQdd")
 
 
 class LogError(ShardpulseError):
-    """A log does not tell what the ring holds: a ring was lost, or frames were made unseen."""
+    """A log does not show what the ring holds: a ring was lost, or frames were made unseen."""
 
 
 class Note(NamedTuple):

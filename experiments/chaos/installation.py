@@ -84,7 +84,7 @@ class Installation:
         return self.cluster.nodes[shard], self.cluster.nodes[shard + self.options.shards]
 
     def roles(self, shard: int) -> tuple[Node, Node]:
-        """Master and replica of a shard now. Raises ShardpulseError when that cannot be told."""
+        """Master and replica of a shard now. Raises ShardpulseError when that is unknown."""
         masters = self.cluster.masters()
         one, other = self.nodes_of(shard)
         if (one in masters) == (other in masters):

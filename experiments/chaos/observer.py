@@ -5,7 +5,7 @@
 Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT.
 Freshness is this machine's CLOCK_MONOTONIC at the moment when a record could be read, less
 that of its sampling, so that stepped wall clocks do not disturb it. Every frame of the catch-up after an
-outage that is seen counts with its full age; what a shard that lost its memory is told again does
+outage that is seen counts with its full age; what is sent again to a shard that lost its memory does
 not, as it had been readable before. A shard that does not answer costs nothing but the readings
 of that poll.
 """

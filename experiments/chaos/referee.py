@@ -92,7 +92,7 @@ def judge_overload(load: Load, books: Books, seen: Sequence[Seen]) -> tuple[dict
     if not shed[True]:
         found.append("nothing was shed")
     if not shedding:
-        found.append("no reader was told that hosts shed")
+        found.append("no reader learned that hosts shed")
     if share[False] * 10.0 > share[True]:
         found.append(f"hosts shed {share[False]:.4f} of what they made, talkative ones {share[True]:.4f}")
     figures = {

@@ -121,7 +121,7 @@ def command_surface(config: Path, addresses: Sequence[Address]) -> Ask:
 
 
 def stream_events(port: int, is_over: Callable[[], bool]) -> Iterator[Said]:
-    """The short document of every tick, and what is told of trouble, until it ``is_over`` or ends."""
+    """The short document of every tick, and reports of trouble, until it ``is_over`` or ends."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
         connection.request("GET", "/v1/stream")

@@ -20,7 +20,7 @@ from experiments.processes.program import program
 
 _DESCRIPTION = """\
 Watch load of known truth in several ways (a sample every 5 minutes, every 10 seconds, every second, and moving
-averages of the latter), let each decision rule judge, and count: seconds until an overload is told, false
+averages of the latter), let each decision rule judge, and count: seconds until an overload is detected, false
 alarms, migrations, flaps (a VM back within 10 minutes), seconds of overload. The load is synthetic, or real VMs'
 five-minute means (--traces), or an hour that our own probe recorded (--recording).
 

@@ -57,7 +57,7 @@ def run(task: Task, frozen: Frozen, say: Say) -> dict[str, Any]:
 
 
 def detection(task: Task, frozen: Frozen, loads: Iterable[Load], say: Say) -> list[dict[str, Any]]:
-    """Rows of what each rule tells under each way of watching while nobody acts, per scenario."""
+    """Rows of what each rule reports under each way of watching while nobody acts, per scenario."""
     parts = [observe(synthetic.build(name, task.seeds[0], task.size)) for name in DETECTED]
     parts += [observe(load) for load in loads]
     series, truths = joined(parts), [truth_of(part.level) for part in parts]

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def failures(document: Document) -> list[str]:
-    """Which targets the default rule misses on the first test seed: 95% of the steps told within 5 s after onset,
+    """Which targets the default rule misses on the first test seed: 95% of the steps detected within 5 s after onset,
     no false alarm in noise."""
     watch = document["default"]["watch"]
     step = document["target"][f"{watch}: step"]["first seed"]
@@ -32,7 +32,7 @@ def failures(document: Document) -> list[str]:
     if step["missed"] or delays is None:
         found.append(f"{step['missed']} of {step['overloads']} steps were not noticed")
     elif delays["p95"] > TARGET_SECONDS:
-        found.append(f"95% of the steps were told within {delays['p95']:g} s, not {TARGET_SECONDS:g}")
+        found.append(f"95% of the steps were detected within {delays['p95']:g} s, not {TARGET_SECONDS:g}")
     return found
 
 
@@ -90,7 +90,7 @@ def target_table(document: Document) -> str:
     for name, both in document["target"].items():
         for which, each in both.items():
             rows.append([name, which, f"{each['host_hours']:g}", _delays(each), _in_time(each), each["false_alarms"]])
-    heads = ["", "", "host-hours", "delay p50 / p95 / max, s", f"told within {TARGET_SECONDS:g} s", "false alarms"]
+    heads = ["", "", "host-hours", "delay p50 / p95 / max, s", f"detected within {TARGET_SECONDS:g} s", "false alarms"]
     return markdown(heads, rows)
 
 

@@ -77,7 +77,7 @@ def by_threshold(monitor: Monitor, parameters: threshold.Parameters, was_hot: Bo
 
 
 def _was_above(monitor: Monitor, parameters: threshold.Parameters) -> Bools:
-    """Where (H,) the window was above ``high`` for a quarter of it, or there is too little to tell."""
+    """Where (H,) the window was above ``high`` for a quarter of it, or there is too little data."""
     known = monitor.count >= WINDOW
     upper = monitor.figure(("upper", WINDOW), lambda: np.percentile(monitor.recent[:, -WINDOW:], 75, axis=1))
     return np.where(known, upper > parameters.high, monitor.count < parameters.n)

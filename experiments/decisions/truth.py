@@ -28,7 +28,7 @@ class Overload(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """``delays`` are seconds from each overload that was noticed to the sample that told it; 0 where the rule
+    """``delays`` are seconds from each overload that was noticed to the sample that showed it; 0 where the rule
     was hot already. ``missed`` were over before. ``alarms`` are all that began: what is
     more than overloads and false ones is chatter."""
 
@@ -107,7 +107,7 @@ def _runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def _start(level: npt.NDArray[np.float32], first: int) -> float:
-    """Where a jump began within ``first`` or the tick before it: their means tell which part of them had risen."""
+    """Where a jump began within ``first`` or the tick before it: their means show which part of them had risen."""
     if first < 2:
         return float(first)
     low, before, at, high = (float(level[tick]) for tick in (first - 2, first - 1, first, first + 1))

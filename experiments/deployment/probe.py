@@ -5,7 +5,7 @@ Beside its systemd, journald and sshd it has the load processes (``experiments.e
 run by a copy of the interpreter under another name, so that the probe's share of the interpreter is all of it.
 Before the probe is started the page cache is emptied: what it reads is charged to its unit. After
 ``warm_up`` seconds ``charged`` is what the unit holds: the kernel leaves it what was read once, as long as nobody else
-wants the memory. The windows begin after the kernel was told to take back from the unit whatever it can. ``used`` is
+wants the memory. The windows begin after the kernel has reclaimed from the unit whatever it can. ``used`` is
 what has a use: anonymous memory, files that are mapped, the ring on tmpfs, and what the kernel keeps for the unit; the
 rest of ``unit`` are pages of files that were read ahead, or once. The ring holds ten minutes of frames in the end:
 figures ``in_the_end`` have the frames that are not there yet, by how the ring grows.
@@ -75,7 +75,7 @@ _NEEDED = {
 
 
 class NothingSampled(ShardpulseError):
-    """The probe does not watch what it was told to."""
+    """The probe does not watch what it was configured to."""
 
 
 def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _loaded(host: Host, words: str) -> Iterator[list[int]]:
 
 
 def _take_back(host: Host) -> None:
-    """Raises NothingSampled where the kernel has no way to be told: older than 5.19 with cgroups of version 2."""
+    """Raises NothingSampled where the kernel cannot be asked to: older than 5.19 with cgroups of version 2."""
     if "absent" in host.ssh(_TAKE_BACK):
         raise NothingSampled(f"{host}: its cgroups have neither memory.force_empty nor memory.reclaim")
 

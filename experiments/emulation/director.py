@@ -17,7 +17,7 @@ Action = Callable[[dict[str, Any]], object]
 
 
 class Director:
-    """Called by sampling loops all the time, told whether orders have come; answers whether to stop.
+    """Called by sampling loops all the time, with whether orders have come; answers whether to stop.
 
     ``actions`` are what orders do, by the name in their ``do``. Writers that want to be served by the clock are
     looked for every ``look`` seconds; a paced loop alone serves them at their ticks, which is enough when nobody

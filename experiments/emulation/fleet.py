@@ -36,7 +36,7 @@ class Served(Protocol):
 
 
 class FleetHost(Protocol):
-    """A host that samples when it is told to; ``due`` is when its writer wants to be served, ``registered``
+    """A host that samples on command; ``due`` is when its writer wants to be served, ``registered``
     descriptor, events and generation that the event loop waits for."""
 
     index: int
@@ -165,7 +165,7 @@ class Fleet(Generic[HostT]):
 
     def _register(self, host: HostT, wanted: tuple[int, int, int]) -> None:
         """Wait for other things. A new connection may have the descriptor of the old one, which left the
-        epoll set when it was closed; so it is entered anew whenever changing it fails."""
+        epoll set when it was closed; so it is entered again whenever changing it fails."""
         descriptor, events, _ = wanted
         before, host.registered = host.registered[0], wanted
         if before != descriptor and self._by_descriptor.get(before) is host:

@@ -2,7 +2,7 @@
 
 ``python -m experiments.emulation.load_processes N DIRECTORY`` forks N processes named NAME. Each wakes up ten
 times a second for 0.2 ms of work and writes 4 kB once a second to a file in DIRECTORY. They
-share their parent's memory. The parent prints their pids on one line; when it is told to end, or
+share their parent's memory. The parent prints their pids on one line; when it is stopped, or
 its standard input is closed, it kills them. They die with it, too, if it is killed.
 """
 
@@ -27,7 +27,7 @@ _LIBC = ctypes.CDLL(None)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """SIGTERM and SIGINT wait: who forks, and who kills what was forked, is not told to end half way."""
+    """SIGTERM and SIGINT wait: forking, and killing what was forked, is not interrupted half way."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

@@ -25,7 +25,7 @@ class Members(NamedTuple):
 
 
 class Membership:
-    """The rows of one host. ``step`` before every frame tells whether they changed."""
+    """The rows of one host. ``step`` before every frame answers whether they changed."""
 
     __slots__ = ("_period", "_workload", "host_index", "members", "phase")
 

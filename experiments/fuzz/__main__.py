@@ -32,7 +32,7 @@ filter process and real readers beside emulated hosts that must not notice.
 The verdict: no exception but the documented ones, no input that takes longer than it may, no VALID value
 that is not what its line says in that column or lies outside its metric's range (a second, independent
 reading of the same lines judges), no VALID sample of a frame that was not sent as such, nothing let pass that
-a program could not be told, memory flat."""
+a program could not be reported, memory flat."""
 
 _EXAMPLES = """\
 examples:

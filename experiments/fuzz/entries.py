@@ -95,7 +95,7 @@ def _run(parts: Pipeline, seed: int, count: int) -> dict[str, Any]:
 
 
 def judged_growth(points: list[tuple[int, int]], count: int, partitions: int) -> dict[str, Any] | None:
-    """Growth over the second half of a run; None for a run that is too short to tell.
+    """Growth over the second half of a run; None for a run that is too short.
 
     Receive buffers are as large as the largest entry of their partition, and none is given back: each partition
     must have had a huge one by then.

@@ -1,4 +1,4 @@
-"""What may come out of the parsers as VALID, told by a second, simple reading of the same lines.
+"""What may come out of the parsers as VALID, by a second, simple reading of the same lines.
 
 Independent of ``probes.sources``: own header rule, own number syntax, own table of columns. It does not say
 what must be read, only that a VALID value is what a line says in that column, lies within

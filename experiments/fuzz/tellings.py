@@ -1,4 +1,4 @@
-"""Mutated fields of ``told:{tag}`` and entries of ``events:{tag}``, through the services that tell what they see and
+"""Mutated fields of ``told:{tag}`` and entries of ``events:{tag}``, through the services that report what they see and
 through the archiver that reads it."""
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _HOT, _COOL, _BLIND = _seen(0.99), _seen(0.2), _seen(0.0, "no host can be seen")
 
 
 class _Shards:
-    """Shards in which one field was left in every partition; what they are told goes over the wire."""
+    """Shards in which one field was left in every partition; what they receive goes over the wire."""
 
     def __init__(self, field: Sequence[bytes]) -> None:
         self._replies = {"HGETALL": list(field), "GET": layout.encode(_LAYOUT).encode()}
 
     def gather(self, commands: Sequence[Command]) -> list[Any]:
-        """What was left where a hash is read, the layout for its copies, 1 for what is told."""
+        """What was left where a hash is read, the layout for its copies, 1 for reported events."""
         for _, command in commands:
             pack(command)
         return [self._replies.get(command[0], 1) for _, command in commands]
@@ -93,7 +93,7 @@ def left(tag: str, what: str, data: bytes) -> Command:
 
 
 def use_told(data: bytes) -> bool:
-    """A service that starts, sees a hot host, then that it is cool, then nobody, tells each of them."""
+    """A service that starts, sees a hot host, then that it is cool, then nobody, reports each of them."""
     name, _, state = data.partition(_END)
     teller, shards = Teller(), _Shards((name, state))
     news = [teller.tell(shards, seen, _NOW + at) for at, seen in enumerate((_COOL, _HOT, _COOL, _BLIND, _COOL))]  # type: ignore[arg-type]

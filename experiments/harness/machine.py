@@ -68,7 +68,7 @@ def changed(root: Path = _ROOT) -> bool:
 
 
 def changed_since(earlier: str, paths: Sequence[str], root: Path = _ROOT) -> bool:
-    """Whether one of the paths was changed by a commit after that one, or nobody can tell, as the repository does not
+    """Whether one of the paths was changed by a commit after that one, or that is unknown, as the repository does not
     keep it; False outside a repository and in a part of one."""
     later = _git(root, "log", "--format=%h", "-1", f"{earlier}..", "--", *paths)
     if later is None:

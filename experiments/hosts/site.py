@@ -55,7 +55,7 @@ class Site(NamedTuple):
     def play(
         self, book: str, *options: str, inventory: Any = None, through: Sequence[str] = (), **told: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a playbook; ``through`` is what runs the command, ``told`` more of its environment. Raises
+        """Run a playbook; ``through`` is what runs the command, ``told`` is added to its environment. Raises
         subprocess.TimeoutExpired."""
         command, environment = self._command(book, options, inventory)
         return whole([*through, *command], DEPLOY, environment | told)
@@ -106,8 +106,8 @@ class Site(NamedTuple):
 
 
 def whole(command: list[str], directory: Path, told: Mapping[str, str] = _NOTHING) -> subprocess.CompletedProcess[str]:
-    """Run a command, ``told`` more of its environment; whatever ends this, a signal too, ends all that it has started.
-    Raises subprocess.TimeoutExpired."""
+    """Run a command, ``told`` is added to its environment; whatever ends this, a signal too, ends all that it has
+    started. Raises subprocess.TimeoutExpired."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, cwd=directory, env=os.environ | dict(told), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,

@@ -36,7 +36,7 @@ class Remover(ast.NodeTransformer):
 
 
 class _Loader(SourceFileLoader):
-    """Compiles anew, whatever was compiled before."""
+    """Compiles again, whatever was compiled before."""
 
     def __init__(self, name: str, path: str, remover: Remover) -> None:
         super().__init__(name, path)

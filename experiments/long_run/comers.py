@@ -71,7 +71,7 @@ class Comer:
 
 
 def main(arguments: list[str]) -> int:
-    """Send until told to stop or until standard input ends."""
+    """Send until stopped or until standard input ends."""
     cluster = Cluster([parse_address(one) for one in arguments[0].split(",")])
     layout, per_second = read_layout(cluster), float(arguments[1]) / (1 + VMS_OF_A_HOST)
     orders = Orders()

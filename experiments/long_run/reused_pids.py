@@ -26,7 +26,7 @@ _ATTEMPTS = 20
 
 
 def main(arguments: list[str]) -> int:
-    """Replace processes until told to stop or until standard input ends."""
+    """Replace processes until stopped or until standard input ends."""
     count, directory, period = int(arguments[0]), arguments[1], float(arguments[2])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     orders = Orders()

@@ -53,8 +53,8 @@ targets: p50 4.6 s and p95 5.2 s; with an interval of 2 s p95 7 s"""
 
 
 class Told(NamedTuple):
-    """One step: when it began, when the first answer that told it was there, and the end of the sample that this answer
-    is of; seconds since 1970, None where none did."""
+    """One step: when it began, when the first answer that showed it was there, and the end of the sample that this
+    answer is of; seconds since 1970, None where none did."""
 
     onset: float
     answered: float | None = None
@@ -145,7 +145,7 @@ def _ask(connection: http.client.HTTPConnection) -> dict[str, Any]:
 
 
 def figures_of(told: Sequence[Told]) -> dict[str, Any]:
-    """What the steps of a run come to; parts of delays are of those that were told."""
+    """What the steps of a run come to; parts of delays are of those that were detected."""
     pairs = [(each.onset, each.sampled, each.answered) for each in told]
     known = [(onset, sampled, answered) for onset, sampled, answered in pairs if sampled and answered]
     delays = [answered - onset for onset, _, answered in known]
@@ -170,7 +170,7 @@ def _quantiles(values: Sequence[float]) -> dict[str, float] | None:
 def _missed(figures: dict[str, Any]) -> list[str]:
     delay, limits = figures["delay_seconds"], _MOST.get(figures["interval"], (None, None))
     if delay is None:
-        return ["no step was told"]
+        return ["no step was detected"]
     return [
         f"{name} is {delay[name]:g} s, at most {most:g} s are asked for"
         for name, most in zip(("p50", "p95"), limits, strict=True)
@@ -181,11 +181,11 @@ def _missed(figures: dict[str, Any]) -> list[str]:
 def _text(document: dict[str, Any]) -> list[str]:
     rows = [
         f"{document['hosts']} hosts, a sample every {document['interval']:g} s; {document['steps']} steps, "
-        f"{document['in_time']} told within {_IN_TIME:g} s, {document['not_told']} not at all"
+        f"{document['in_time']} detected within {_IN_TIME:g} s, {document['not_told']} not at all"
     ]
     for name, what in (
         ("delay_seconds", "onset to the answer"),
-        ("rule_seconds", "  onset to the sample that tells"),
+        ("rule_seconds", "  onset to the sample that shows it"),
         ("rest_seconds", "  that sample to the answer"),
     ):
         part = document[name] or dict.fromkeys(("p50", "p95", "max"), float("nan"))

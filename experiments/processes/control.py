@@ -119,7 +119,7 @@ def product(command: str, config: object, shards: Iterable[object]) -> list[str]
 
 
 def say(message: dict[str, Any]) -> None:
-    """A child tells its parent something."""
+    """A message from a child to its parent."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -121,8 +121,8 @@ def _binaries() -> Path | None:
 
 
 def become(directory: Path) -> list[str]:
-    """PostgreSQL refuses root, who becomes another user for it. The death of the parent is told again: a change of
-    user forgets it."""
+    """PostgreSQL refuses root, who becomes another user for it. The death signal of the parent is set again: a change
+    of user forgets it."""
     if os.geteuid() != 0:
         return []
     names = {entry.pw_name for entry in pwd.getpwall()}

@@ -75,7 +75,7 @@ class _Clock:
 
 
 class Counted(Cluster):
-    """A cluster that counts what is asked in each thread, so that an unchanged reading can be told from one that read
+    """A cluster that counts what is asked in each thread, to distinguish an unchanged reading from one that read
     something."""
 
     def __init__(self, seeds: list[Address], timeout: float) -> None:

@@ -90,12 +90,12 @@ class Node:
             return Connection(self.address, self._access.credentials(MASTER_KEY), _ASK_SECONDS)
 
     def certificate(self, name: str = CERTIFICATE) -> tuple[str, ...]:
-        """What to tell CONFIG SET for one of its certificates; its own first one by default."""
+        """The arguments of CONFIG SET for one of its certificates; its own first one by default."""
         files = ((f"tls-{what}-file", str(self._directory / f"{name}.{end}")) for what, end in _PAIR)
         return tuple(word for words in files for word in words)
 
     def issue(self, name: str, names: list[str], later: float, strange: bool) -> tuple[str, ...]:
-        """One more certificate, as ``Access.certify`` issues it; what to tell CONFIG SET for it."""
+        """One more certificate, as ``Access.certify`` issues it; the arguments of CONFIG SET for it."""
         self._access.certify(self._directory, names, name, later, strange)
         return self.certificate(name)
 

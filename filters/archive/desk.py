@@ -14,7 +14,7 @@ Call = Callable[[Store], Any]
 
 
 class Desk:
-    """One call at a time; what becomes of it is told in ``turn``, in the thread of the caller."""
+    """One call at a time; its outcome is handled in ``turn``, in the thread of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

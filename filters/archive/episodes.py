@@ -2,7 +2,7 @@
 
 An episode is a run of invalid samples of one metric of one entity with one code. It is opened by its first sample, goes
 on while the next one comes within 60 s, and is split at midnight UTC, so that retention can drop whole days. Samples
-are told in minutes, as they are closed, so that a minute that is read again after a crash is told again as a whole.
+are written in minutes, as they are closed, so that a minute that is read again after a crash is rewritten as a whole.
 """
 
 from __future__ import annotations

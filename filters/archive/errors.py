@@ -14,7 +14,7 @@ class ArchiveError(ShardpulseError):
 class ArchiveUnavailable(ArchiveError):
     """The database cannot be reached, is starting, ending or locked, or has cut the connection.
 
-    Whether a commit that ends so is durable is not known: ``Store.cursors`` tells by its commit id.
+    Whether a commit that ends so is durable is not known: ``Store.cursors`` shows it by the commit id.
     """
 
     exit_code = EXIT_UNAVAILABLE

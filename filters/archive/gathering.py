@@ -1,4 +1,4 @@
-"""What a batch is gathered in: minutes of resource sets that are over, and everything that is told of them."""
+"""What a batch is gathered in: minutes of resource sets that are over, and all events about them."""
 
 from __future__ import annotations
 

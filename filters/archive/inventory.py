@@ -87,7 +87,7 @@ class Inventory:
         ]
 
     def never(self, metrics: Iterable[str], since: float) -> list[Unprovided]:
-        """Metrics that a source does not provide, those that were told already left out."""
+        """Metrics that a source does not provide, without those that were reported already."""
         fresh = [metric for metric in metrics if metric not in self._unprovided]
         self._unprovided.update(fresh)
         return [Unprovided(self._host, self._set, metric, since) for metric in fresh]

@@ -19,7 +19,7 @@ def combine(stack: npt.NDArray[np.floating]) -> Floats:
     """One rollup of several that follow each other: parts x statistics x … -> statistics x ….
 
     Counts add up; mean and deviation as in Chan, Golub and LeVeque (1979); ``last`` is that of the last part that has
-    one. Percentiles cannot be put together, so there is none (see ``coarser``).
+    one. Percentiles cannot be merged, so they are left out (see ``coarser``).
     """
     parts = stack.astype(np.float64)
     valid = np.nan_to_num(parts[:, _S.VALID])

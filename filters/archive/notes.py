@@ -1,4 +1,4 @@
-"""What happens to a partition, until it is told: events, and samples that will never be in the archive (pure)."""
+"""What happens to a partition, until it is written: events, and samples that will never be in the archive (pure)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_REASON = 300
 
 
 class _Loss(NamedTuple):
-    """What is told together."""
+    """What is written together."""
 
     kind: str
     reason: str
@@ -49,7 +49,7 @@ class Notes:
 
     def lose(self, kind: str, frame: Frame, now: int, samples: int, frames: int = 1, reason: str = "") -> None:
         """Samples that are known by ``frame`` to be lost: one event of a kind, reason and epoch each time that it is
-        told, however many frames."""
+        reported, however many frames."""
         key = _Loss(kind, reason, frame.host, frame.resource_set, frame.epoch)
         first, sequence, before, several = self._lost.get(key, (now, frame.sequence, 0, 0))
         self._lost[key] = first, sequence, before + samples, several + frames

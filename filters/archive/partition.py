@@ -195,7 +195,7 @@ class Partition:
         return self.commit_id != 0 and (frame.host, frame.resource_set) not in self._sets
 
     def see_cut(self, data: bytes) -> None:
-        """The mark of a trim that did not wait: tell it if what was cut had not been read."""
+        """The mark of a trim that did not wait: report it if what was cut had not been read."""
         try:
             first = readers.decode_cut(data).first
         except FrameError:
@@ -204,8 +204,8 @@ class Partition:
             self._notes.of_entry("cut", first, {"after": self._reached.decode(), "first": first.decode()})
 
     def note_return(self, entry: bytes) -> bool:
-        """Tell that the database, which had come up to ``entry``, is where it was before; unless that was told, by an
-        archiver that could not claim what it needs from there on."""
+        """Report that the database, which had come up to ``entry``, is where it was before; unless that was reported,
+        by an archiver that could not claim what it needs from there on."""
         if entry == self._returned:
             return False
         self._notes.of_entry("database_went_back", entry, {"from": entry.decode(), "to": self.entry.decode()})
@@ -295,7 +295,7 @@ class Partition:
         return found
 
     def happened(self, event: Event) -> None:
-        """An event that others have told; it is written a grace later at the latest."""
+        """An event that others have reported; it is written a grace later at the latest."""
         self._notes.note(event)
         self._late_since = self._late_since or round(event.time * 1000)
 

@@ -1,4 +1,4 @@
-"""``shardpulse archive run``: follows the shards until it is told to stop."""
+"""``shardpulse archive run``: follows the shards until it is stopped."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PAUSE = 0.2  #: between two slices, in which others write
 
 
 class Upkeep:
-    """Works from ``start`` to ``stop``. What does not work is told and tried again a minute later.
+    """Works from ``start`` to ``stop``. What fails is reported and tried again a minute later.
 
     ``clock`` is the shards' clock, seconds since 1970, None while it is not known: a machine whose own clock is
     stepped must not remove what is not old.
@@ -96,12 +96,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
     help_text.add_log(parser)
-    parser.add_argument("--finish", action="store_true", help="close the minutes that are open when told to stop")
+    parser.add_argument("--finish", action="store_true", help="close the minutes that are open when stopped")
     parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Follow the shards into the archive, until told to stop. Any number may run: they share the partitions."""
+    """Follow the shards into the archive, until stopped. Any number may run: they share the partitions."""
     end_with_threads(say.error)
     service = _Service(options, settings)
     service.run()
@@ -142,7 +142,7 @@ class _Service:
         self._url = url_of(self._settings)
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Run until stopped."""
         self._notifier.ready()
         if not self._prepare():
             return
@@ -156,7 +156,7 @@ class _Service:
                 upkeep.stop()
 
     def _prepare(self) -> bool:
-        """``prepare``, waiting while the disk is full; False when told to stop meanwhile."""
+        """``prepare``, waiting while the disk is full; False when stopped meanwhile."""
         while not self._over():
             try:
                 prepare(self._settings)
@@ -222,7 +222,7 @@ class _Service:
         return self._stopped or time.monotonic() >= self._deadline
 
     def _wait_for_layout(self) -> Layout | None:
-        """The layout, waiting for shards that are not there yet; None when told to stop meanwhile."""
+        """The layout, waiting for shards that are not there yet; None when stopped meanwhile."""
         patience = LayoutPatience(self._options.wait, time.monotonic())
         while not self._over():
             try:

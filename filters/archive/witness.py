@@ -1,7 +1,7 @@
-"""What happens beside the samples: what services have told, which worker and shard has a partition, reported moves.
+"""What happens beside the samples: events of services, which worker and shard has a partition, reported moves.
 
 Events are read from their streams, which are capped, from the start after every doubt: an event is one row however
-often it is written. Which worker smooths a partition and which shard keeps it is looked up and told there like
+often it is written. Which worker smooths a partition and which shard keeps it is looked up and reported there like
 everything else, so that each change is recorded once, whichever archiver follows the partition.
 """
 
@@ -70,7 +70,7 @@ class Witness:
         return found
 
     def _holders(self, partition: Partition, held: Any, now: float) -> Iterator[Command]:
-        """What tells another worker or shard than was seen last."""
+        """An event for another worker or shard than was seen last."""
         place = self._cluster.known_owner(keys.lease(partition.tag))
         holders = {"shard": "" if place is None else str(place), "worker": _worker(held)}
         for kind, holder in holders.items():

@@ -1,6 +1,6 @@
 """What a VM needs and what a host has, in the same units: cores, bytes, bytes per second (pure).
 
-None where a figure is missing or was never valid: whoever asks then abstains.
+None where a figure is missing or was never valid: callers then abstain.
 """
 
 from __future__ import annotations

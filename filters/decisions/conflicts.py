@@ -1,4 +1,4 @@
-"""Hosts that claim VMs of others, as people and schedulers are told of them (pure)."""
+"""Hosts that claim VMs of others, as shown to people and schedulers (pure)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Claims(NamedTuple):
 
 
 def by_claimant(picture: Picture) -> dict[str, Claims]:
-    """What each host claims, by its id: a host may claim any number, so none is told one by one."""
+    """What each host claims, by its id: a host may claim any number, so they are reported together."""
     names = {host.id: host.name for host in picture.hosts} if picture.conflicts else {}
     found: dict[str, Claims] = {}
     for each in sorted(picture.conflicts):

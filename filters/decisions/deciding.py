@@ -45,8 +45,8 @@ def decide(
     known: Mapping[str, Verdict] = _NOTHING,
 ) -> Decided:
     """Judge all hosts but those whose verdicts are ``known`` and, with a log of migrations, plan moves: of those that
-    were ``proposed`` last all that are still right. A text as ``log`` says why there is none; with None no moves are
-    asked for."""
+    were ``proposed`` last all that are still right. A text as ``log`` says why the log is missing; with None no moves
+    are asked for."""
     heat = judge_all(picture, method.rule, method.parameters, hot_before, known)
     blind = picture.blind or _unjudged(picture, heat)
     if log is None or isinstance(log, str) or blind:
@@ -55,7 +55,8 @@ def decide(
 
 
 def _unjudged(picture: Picture, heat: Heat) -> str:
-    """Why the rule abstains on every host, as it does while windows fill; "" where it judges any, or there is none."""
+    """Why the rule abstains on every host, as it does while windows fill; "" where it judges any, or there are no
+    hosts."""
     if not picture.hosts:
         return ""
     if any(verdict.outcome is not ABSTAINED for verdict in heat.verdicts.values()):

@@ -1,7 +1,7 @@
 """Migrations as schedulers report them: a log and what follows from it (pure).
 
 A scheduler reports that it has ``started`` a migration, and that it ``finished`` or ``failed``. ``append``
-takes one report; what contradicts the log changes nothing and is told. Replaying the same
+takes one report; what contradicts the log changes nothing and is reported. Replaying the same
 reports with the same times comes to the same state, so every reader of the log agrees about cool-downs and moves
 in progress. Times are those of the log's own clock (the shard that keeps it), never a host's or a scheduler's.
 """

@@ -5,7 +5,7 @@ longer call the host hot without them and those that are leaving it, or it may g
 (``filters.decisions.relief``). They are placed in the order of the placement, each onto the first host that no
 constraint refuses; every proposal counts as done for those after it. A VM for which there is no host makes room for
 the next one of its host. What was proposed before and is still right comes first, so that proposals do not change
-while nothing else does. Whatever was considered and not proposed is told with its reason.
+while nothing else does. Whatever was considered and not proposed is listed with its reason.
 """
 
 from __future__ import annotations

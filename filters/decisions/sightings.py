@@ -2,7 +2,7 @@
 
 While a VM migrates, two hosts report it. When one of them no longer does, the VM has moved, or its migration was
 aborted: it has moved if it is elsewhere than its oldest process was. What was seen goes in and comes out as a value, as
-verdicts and proposals do; readers tell each other of ends (``filters.judging.migration_store``).
+verdicts and proposals do; readers inform each other of ends (``filters.judging.migration_store``).
 
 A host may report any VM, on and off: what it says keeps that VM where it is for a minute, counted from when it first
 said so, unless the VM has moved since, or nobody has said so for as long as migrations may take.

@@ -160,5 +160,5 @@ def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
 
 
 def shortened(value: float | None, digits: int = 6) -> float | None:
-    """A single number of seconds with so many decimals; None where it is none."""
+    """A single number of seconds with so many decimals; None for anything else."""
     return None if value is None or not np.isfinite(value) else round(value, digits)

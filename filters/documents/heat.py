@@ -1,6 +1,6 @@
 """The heat of all hosts by columns: what a heat map shows at every tick, in few bytes per host.
 
-Names change seldom and are told apart from values (the roster): ten thousand hosts are 150 kB a tick.
+Names change seldom and are sent separately from values (the roster): ten thousand hosts are 150 kB a tick.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class HeatDocument(Struct, frozen=True):
     """One value per host and column, in the order of the roster. ``states`` has a letter per host: c current, l late,
     u unknown, d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. ``blind`` says why no host could be
     judged, as in /v1/hot. Ratios are moving averages in
-    thousandths of the host's capacity, null where there is none; ``age_seconds`` counts to ``now``."""
+    thousandths of the host's capacity, null where missing; ``age_seconds`` counts to ``now``."""
 
     tick: int
     now: float

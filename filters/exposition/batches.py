@@ -81,7 +81,7 @@ def _columns(batches: Iterable[Batch]) -> dict[tuple[str, str], list[tuple[Batch
 
 
 def _text(batch: Batch, column: int, name: str, figure: str) -> str:
-    """The lines of one column: 9 significant digits tell every float32 from its neighbours. What is no normal number
+    """The lines of one column: 9 significant digits distinguish every float32. What is no normal number
     is what a moving average leaves of an event of long ago: 0."""
     values = batch.planes[figure][:, column]
     values = np.where(np.abs(values) < LEAST, np.float32(0.0), values)

@@ -1,4 +1,4 @@
-"""The families that tell of the pipeline, as tables: ``python -m filters.exposition.catalogue``, docs/prometheus.md."""
+"""The families about the pipeline, as tables: ``python -m filters.exposition.catalogue``, docs/prometheus.md."""
 
 from __future__ import annotations
 

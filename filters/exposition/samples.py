@@ -106,14 +106,14 @@ def family_of(resource_set: str, metric: Metric, figure: str, labels: tuple[str,
 
 
 def described(metric: Metric, name: naming.Name) -> str:
-    """What a metric is, with its unit where the name of its family does not tell it."""
+    """What a metric is, with its unit where the name of its family does not show it."""
     return (
         f"{metric.help}, in {metric.unit}" if metric.unit == "cores" or (metric.unit and not name.unit) else metric.help
     )
 
 
 def invalid(found: Iterable[Sheet], more: Iterable[Invalid] = ()) -> list[Filled]:
-    """The families that tell which samples are not valid, why, and since when. Their absence means VALID."""
+    """The families that show which samples are not valid, why, and since when. Their absence means VALID."""
     all_of_them = [*(row for sheet in found for row in _invalid_of(sheet)), *more]
     by_family = ((INVALID, True), (WITHOUT_VALUE, False))
     found_of = [(family, [row.reason for row in all_of_them if row.failed == failed]) for family, failed in by_family]

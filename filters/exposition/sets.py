@@ -22,7 +22,7 @@ def _count(name: str) -> Figure:
 
 
 def _clock_offset(block: Block) -> float | None:
-    """How far the host's clock is ahead of the filter's; None while no record tells."""
+    """How far the host's clock is ahead of the filter's; None while no record shows it."""
     return None if block.head is None else block.wall - block.filtered
 
 

@@ -274,7 +274,7 @@ class _Vms(Sequence[Vm]):
 
 
 def _observed(block: Block, readings: Mapping[str, Reading]) -> float | None:
-    """Since when its windows fill, by the clock of its own host; None where the filter does not tell.
+    """Since when its windows fill, by the clock of its own host; None where unknown.
 
     That clock may have been set meanwhile: ticks say how long it is at most while its window fills, and at least after.
     """

@@ -123,7 +123,7 @@ def _extra(row: Row, planes: Sequence[Plane]) -> list[str]:
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:
-    """The entity in the first of its rows, with the pid that tells apart processes of one name, and whether it is a
+    """The entity in the first of its rows, with the pid that distinguishes processes of one name, and whether it is a
     VM that several hosts report."""
     labels, before = [], ""
     for row in rows:

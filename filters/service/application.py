@@ -160,7 +160,7 @@ def application(
 
 
 def problem_response(problem: Problem) -> Response:
-    """The response that tells of a problem."""
+    """The response for a problem."""
     headers = {name.decode(): value.decode() for name, value in problem.headers.items()}
     headers |= {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     return Response(problem.body(), problem.status, headers, CONTENT_TYPE.decode())

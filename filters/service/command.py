@@ -1,4 +1,4 @@
-"""``shardpulse serve``: answer over HTTP until told to stop."""
+"""``shardpulse serve``: answer over HTTP until stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ shardpulse serve                                            http://127.0.0.1:768
 shardpulse serve --bind 127.0.0.1:0                         a free port, which it prints
 curl -s --compressed localhost:7680/v1/hot                  which hosts are in trouble, and why
 curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  silent hosts
-curl -N localhost:7680/v1/stream?topic=hot                  told at every tick
+curl -N localhost:7680/v1/stream?topic=hot                  sent at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
 say = log.category("serve")  #: tell people

@@ -1,4 +1,4 @@
-"""Query parameters: what each may be, told to clients and checked, in one place.
+"""Query parameters: what each may be, documented and checked in one place.
 
 A parameter that a resource does not have is an error: a filter that was misspelt would otherwise
 answer with everything. Lengths and numbers are bounded before anything is compiled or compared.

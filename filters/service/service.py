@@ -104,7 +104,7 @@ class Service:
         self.reading.start()
 
     def _beat(self) -> None:
-        """The reading thread turns; whether the event loop does as well is seen by who is told that."""
+        """The reading thread turns; whether the event loop does as well is seen by who reads that."""
         self._in_loop(self.notifier.turn, self._told)
 
     def _told(self) -> str:

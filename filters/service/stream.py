@@ -1,4 +1,4 @@
-"""Server-sent events: every tick told to everyone who listens, encoded once for all of them.
+"""Server-sent events: every tick sent to all listeners, encoded once for all of them.
 
 A listener has a bounded queue. Who does not read is cut off when it is full, so that nobody waits for him
 and no memory grows; he comes back with Last-Event-ID and gets what he missed, as far as it is
@@ -31,7 +31,7 @@ _KEPT_BYTES = 32 << 20
 
 
 class Events(NamedTuple):
-    """What is told of one tick: event text by topic, in the order in which it is sent."""
+    """What is sent about one tick: event text by topic, in the order in which it is sent."""
 
     number: int
     by_topic: dict[str, bytes]
@@ -103,7 +103,7 @@ class Hub:
         return len(self._listeners) >= self._most
 
     def join(self, topics: Sequence[str], last: int | None) -> Listener:
-        """A new listener: it is told what it missed since tick ``last``, or the newest one."""
+        """A new listener: it receives what it missed since tick ``last``, or the newest one."""
         listener = Listener(topics, self._queue)
         pieces = [RETRY]
         if last is None:

@@ -1,8 +1,7 @@
-"""Tells the shards what the service sees happen: hosts that get hot or cool, moves, conflicts, blindness. An archive
-keeps it.
+"""Events that the service sees: hosts that get hot or cool, moves, conflicts, blindness. An archive keeps them.
 
-Each change is told once, however many services see it (``acquisition.link.happenings``). Costs nothing while nothing
-changes; what cannot be told now is told with the next tick.
+Each change is recorded once, however many services see it (``acquisition.link.happenings``). Costs nothing while
+nothing changes; what cannot be recorded now is recorded with the next tick.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ class Teller:
         self._blind: tuple[float, str] | None = None  #: since when, and why
 
     def see_nothing(self, now: float, reason: str) -> None:
-        """Nothing can be read; it is told when that is over. ``now`` in seconds since 1970."""
+        """Nothing can be read; this is recorded when it is over. ``now`` in seconds since 1970."""
         self._blind = self._blind or (now, reason)
 
     def tell(self, cluster: Cluster, decided: Decided, now: float) -> int:
-        """Tell what has changed; how much of it there was to tell."""
+        """Record what has changed; the number of changes."""
         try:
             if self._told is None:
                 self._told = self._read(cluster)
@@ -118,7 +117,8 @@ class Teller:
                 yield number, Happening(name, "", Turn.END, now)
 
     def _conflicts(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        """Hosts that claim VMs of others: told again while it lasts, and over when it has not been so for a while."""
+        """Hosts that claim VMs of others: recorded again while it lasts, and over when it has not been so for a
+        while."""
         known, found = self._known(claims.PREFIX), by_claimant(decided.picture)
         before = {name: claims.decode(state) for name, (_, state) in known.items()}
         for host, each in found.items():

@@ -111,7 +111,7 @@ class Outage:
 
 
 class NewestCache:
-    """What is to be answered with now: the newest cache, or the problem that there is none.
+    """What is to be answered with now: the newest cache, or the problem that it is missing.
 
     Written by one thread, read by any: each field is replaced as a whole.
     """
@@ -139,7 +139,7 @@ class NewestCache:
             self.outage = Outage(reason)
 
     def current(self) -> TickCache:
-        """The cache to answer with. Raises Problem (503) when there is none, or only an old one."""
+        """The cache to answer with. Raises Problem (503) when it is missing or old."""
         last, outage = self.last, self.outage
         if outage is None and last is not None and last.age_seconds <= self._stale_seconds:
             return last

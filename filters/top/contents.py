@@ -96,7 +96,7 @@ def shown(contents: Contents, level: Level) -> tuple[Listing | None, History]:
 
 
 def place_of(level: Level) -> Place:
-    """Where a level is; the host 0 is none."""
+    """Where a level is; the host 0 means no host."""
     return level.host, level.resource_set, level.entity
 
 

@@ -170,7 +170,7 @@ class Feed:
                 self._condition.notify()
 
     def take(self) -> Outcome | None:
-        """The newest outcome, once: an observation, or the error because of which there is none."""
+        """The newest outcome, once: an observation, or the error that prevented it."""
         try:
             os.eventfd_read(self._event)
         except BlockingIOError:

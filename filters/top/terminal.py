@@ -161,4 +161,4 @@ def _own_description(output: int) -> tuple[int, bool]:
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """The wake-up descriptor tells the loop."""
+    """The wake-up descriptor informs the loop."""

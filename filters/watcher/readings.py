@@ -91,7 +91,7 @@ class Readings:
         return place
 
     def mean(self, place: Place, metric: str) -> float:
-        """The moving average of a metric. Raises NoValue if there is none, or none that is fresh."""
+        """The moving average of a metric. Raises NoValue without a fresh one."""
         block, row = place
         column = next((i for i, each in enumerate(block.metrics) if each.name == metric), None)
         if column is None:

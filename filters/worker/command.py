@@ -1,4 +1,4 @@
-"""``shardpulse filter``: smooth what the probes push, until told to stop."""
+"""``shardpulse filter``: smooth what the probes push, until stopped."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class _Service:
         return layout
 
     def _wait_for_layout(self) -> Layout | None:
-        """The layout, waiting for shards that are not there yet; None when told to stop meanwhile.
+        """The layout, waiting for shards that are not there yet; None when stopped meanwhile.
 
         Raises what keeps it from being read when it has waited for ``--wait`` seconds.
         """

@@ -4,7 +4,7 @@ A stream takes no id that is not after its last one, not even when it has been e
 ends it: nobody can add to it any more. One of the next year is followed by ids of the next year, by which nothing gets
 old. Such a stream is removed once its filter has read it to the end, and starts again; what was refused meanwhile waits
 in the rings of its probes. A status takes 2 kB and may be set to 512 MB: one that is too large, or of no host, is
-removed, as are raw streams of partitions that there are not, which nobody would trim. All of it is told as events.
+removed, as are raw streams of partitions that there are not, which nobody would trim. All of it is recorded as events.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _cursor(value: Any) -> bytes:
 
 
 def _last_id(reply: Any) -> bytes:
-    """What XINFO STREAM says; an error where there is none."""
+    """What XINFO STREAM says; an error without a stream."""
     if not isinstance(reply, list) or b"last-generated-id" not in reply:
         return _NO_ID
     return bytes(reply[reply.index(b"last-generated-id") + 1])

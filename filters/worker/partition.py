@@ -293,7 +293,7 @@ class Partition:
         """The pieces of the transaction and the number of replies that it will have; for a shard that
         is ``full``, a script that gives the entries of this commit up first.
 
-        ``fair_share`` in samples/s (0: none) tells the probes whether to shed (filters.worker.fair_share).
+        ``fair_share`` in samples/s (0: none) is the limit above which probes shed (filters.worker.fair_share).
         """
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self.records.values(), *self.extra]

@@ -1,4 +1,4 @@
-"""Entries that a partition rejects: counted, written with their reason, and told as events where they name a host."""
+"""Entries that a partition rejects: counted, kept with their reason, recorded as events if they name a host."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ forgotten that, and it counts as made ``before``.
 Two machines may have one host name (cloned images, "localhost"). Each has its own epoch, drawn from its own clock, so
 an epoch that was left and has new frames again has a sender of its own: the elder. It is gone on with, and
 its position says CONTESTED for as long as both send; what the younger sends is refused. A machine that was
-cloned while it ran has the epoch of the other: another frame under the number that was applied last tells of it, and
+cloned while it ran has the epoch of the other: another frame under the number that was applied last reveals it, and
 its samples are marked until one of the two begins an epoch (``acquisition.outbox.window.SendWindow.is_doubled``).
 """
 
@@ -184,7 +184,7 @@ class Track(ctypes.LittleEndianStructure):
         return min(self.gaps + bool(self.epoch and not self.flags & ENDED), MOST_GAPS)
 
     def want_table(self, wanted: bool) -> None:
-        """Have the probe told, with the next position, whether it is to send its names again."""
+        """Ask the probe, with the next position, to send its names again or not."""
         self.flags = self.flags & ~WANT_TABLE | (WANT_TABLE if wanted else 0)
 
     def name(self, own: bool) -> None:

@@ -41,7 +41,7 @@ _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
 class Worker:
-    """Smooths the frames of partitions until told to stop; ``take`` and ``release`` change which these are.
+    """Smooths the frames of partitions until stopped; ``take`` and ``release`` change which these are.
 
     ``filters.worker.assembly`` builds it. ``poller``, ``background`` and ``shard_map`` may serve others as well, while
     this worker's loop runs: it waits for all of them, and closes them in the end. A worker is of one thread.

@@ -106,7 +106,7 @@ def encode_problem(problem: str) -> bytes:
 
 
 def decode(line: bytes, resource_set: ResourceSet, entities: list[Entity]) -> Reading | str:
-    """The reading in a line, or the problem that it tells; ``entities`` are those of the line before. Raises
+    """The reading in a line, or the problem in it; ``entities`` are those of the line before. Raises
     ValueError for a line that no child of this version writes."""
     try:
         document = json.loads(line)

@@ -1,13 +1,13 @@
 """Processes from pidstat, run as a child.
 
-pidstat is told the pids (``-p``): with ``-p ALL`` it reads every process of the machine, and
+pidstat is given the pids (``-p``): with ``-p ALL`` it reads every process of the machine, and
 ``-C`` reads every name as well (docs/decisions/0011). When discovery finds new ones, a second
 pidstat is started beside the first and takes over with its first tick, so that no tick is lost.
 A process is watched until /proc says that it has ended: one whose row does not come in
 time has a TIMEOUT in that tick, and one whose row cannot be read is UNREADABLE. One whose rows stay away makes
 pidstat start again, ever more rarely.
 
-Nothing in the output tells that a tick is complete, and pidstat writes every column with
+Nothing in the output marks a tick as complete, and pidstat writes every column with
 a system call of its own, so a tick is read a moment after it began. It is complete when
 every process has its row, or, a while after the last row, when those without one have
 ended. A tick that makes no progress is taken as it is: what then comes of it is dropped, up to

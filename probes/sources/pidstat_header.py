@@ -107,7 +107,7 @@ def _is_figure(name: bytes) -> bool:
 
 
 def names_process(names: Sequence[bytes]) -> bool:
-    """Whether the identity columns of a header tell the process: PID, with -t TGID beside TID."""
+    """Whether the identity columns of a header name the process: PID, with -t TGID beside TID."""
     return (b"TGID" if b"TID" in names else b"PID") in names
 
 

@@ -38,7 +38,7 @@ def fits(parts: Sequence[bytes], offset: int, header: Header) -> bool:
 
 
 def place(line: bytes, header: Header, words: int) -> Placed | None:
-    """The row in ``line``, or None where it is none or there is more than one way to read it.
+    """The row in ``line``, or None for another line, or where there is more than one way to read it.
 
     ``words``: of the time, as far as is known; 0: not at all. What decides is which columns have whole numbers and
     which decimals, and then where printf puts them.

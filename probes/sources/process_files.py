@@ -95,7 +95,7 @@ class ProcessFiles:
     """The open files of one process, and what they said at the previous ``read``.
 
     ``values`` are the figures of the newest ``read`` (NaN: none) and ``codes`` their
-    validity; ``flagged`` tells whether any of them is not VALID. ``start`` is the start
+    validity; ``flagged`` says whether any of them is not VALID. ``start`` is the start
     time that the process must have, in clock ticks after the boot.
     """
 
@@ -113,7 +113,7 @@ class ProcessFiles:
         delays: bool = True,
         kept: frozenset[int] = frozenset(range(4)),
     ) -> None:
-        """``wanted`` are the indices into FILES to read; ``delays`` tells whether the kernel
+        """``wanted`` are the indices into FILES to read; ``delays`` says whether the kernel
         accounts block I/O delays; files that are not in ``kept`` are opened at each read,
         because they are hardly read or because the host does not grant enough descriptors.
         Raises OSError when the process is gone."""

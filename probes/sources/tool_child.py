@@ -49,7 +49,7 @@ def _tool_environment() -> dict[str, str]:
 class ToolChild:
     """One run of a tool after the other. ``problem`` is why it does not run, "" when it does.
 
-    ``report`` takes one line for the operator whenever the tool ends without having been told to; it calls it
+    ``report`` takes one line for the operator whenever the tool ends by itself; it calls it
     ``name``, which is that of the program if it is empty. ``environment`` is by default one in which tools print
     the same everywhere. Nothing but ``close`` waits.
     """

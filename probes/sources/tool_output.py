@@ -102,7 +102,7 @@ class Banner(NamedTuple):
 
 
 def banner(line: bytes) -> Banner | None:
-    """The banner in ``line``, or None when it is none."""
+    """The banner in ``line``, or None for another line."""
     if not line.startswith(b"Linux ") or not line.endswith(b" CPU)"):
         return None
     parts = line.decode("utf-8", "replace").split("\t")

@@ -122,7 +122,7 @@ def test_what_is_shed_is_what_is_lost_and_the_talkative_shed_it() -> None:
     assert judged(lost=601).startswith("host 3: 601 samples lost, 600 shed; ")
     assert "399 applied" in judged(applied=399)
     assert "nothing was shed" in judged(1000, 0, 0)
-    assert "no reader was told" in judged(shedding=0)
+    assert "no reader learned" in judged(shedding=0)
     assert "10.1 s old: more than 10" in judged(age=10.1)
     assert judged(other=61) == "hosts shed 0.0610 of what they made, talkative ones 0.6000"
     assert "host 3: 600 samples lost;" in judged(talkative=False)

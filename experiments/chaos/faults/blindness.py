@@ -75,7 +75,7 @@ def probes_stopped(installation: Installation, _fault: Fault) -> Iterator[None]:
 
 @kind("blindness", "generator", 15.0, 15.0, _SETTLE, gone=True)
 def some_probes_killed(installation: Installation, fault: Fault) -> Iterator[None]:
-    """kill -9 of a share of the probes: their hosts cannot be told from dead ones, all others are current."""
+    """kill -9 of a share of the probes: their hosts look like dead ones, all others are current."""
     generator = installation.generators[fault.target]
     generator.kill()
     yield

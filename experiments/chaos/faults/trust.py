@@ -1,6 +1,6 @@
 """Faults of certificates, users and ports: a master that is there, and that its clients cannot or must not believe.
 
-Whoever is connected goes on, so all clients are cut off first. Parts have to say in one line what to do, and to go on
+Open connections go on, so all clients are cut off first. Parts have to say in one line what to do, and to go on
 by themselves when it is done.
 """
 

@@ -39,7 +39,7 @@ def is_cordoned(host: Host, _state: PlanningState) -> str | None:
 
 
 def is_hot(host: Host, state: PlanningState) -> str | None:
-    """It is hot, or the rule cannot tell."""
+    """It is hot, or the rule abstains."""
     verdict = state.verdicts[host.id]
     if verdict.outcome is Outcome.HOT:
         return f"it is hot: {verdict.reason}"
@@ -147,7 +147,7 @@ def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """The rule would call the host hot with the VM and the margin more, or could not tell."""
+    """The rule would call the host hot with the VM and the margin more, or would abstain."""
     missing = [each for each in state.parameters.watched if _is_unknown(vm, host, each)]
     if missing:
         return f"MISSING: {missing[0]} of the VM, which the rule looks at"

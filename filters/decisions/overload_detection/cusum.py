@@ -7,7 +7,7 @@ CloudComp 2009; the statistic is Page's (Biometrika 41, 1954). y is the raw valu
 it, d is computed by the filter at every tick, with its own K (``[filter.inputs]``). Where the reader has
 recent values and averages and no inputs, d is summed over these, with ``drift`` as K.
 
-CUSUM tells that a level has risen, at any level. ``level`` is what u must exceed beside the
+CUSUM detects that a level has risen, at any level. ``level`` is what u must exceed beside the
 alarm for a host to be called hot; at 0 the formula decides alone.
 """
 

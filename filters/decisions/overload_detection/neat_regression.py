@@ -36,7 +36,7 @@ class Parameters(OneMetric, frozen=True):
 
     @property
     def cool(self) -> float:
-        """A level that is held is told from T / s on."""
+        """A level that is held is detected from T / s on."""
         return self.threshold / self.safety
 
 

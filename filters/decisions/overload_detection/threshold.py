@@ -10,12 +10,12 @@ values above ``high`` are not long ago, or there is a plateau.
     still hot   if (u > low and (1 of n values or the upper quartile of the window > high)) or (the same plateau)
 
 So an alarm ends when the load falls to ``low``, and wherever else below ``high`` it stays, within the window (30 s): a
-level between the two is no overload, and would be told for ever. The window gives a host that is being relieved the
+level between the two is no overload, and would be reported for ever. The window gives a host that is being relieved the
 time for its next migration. With k = 0 the level alone decides, and lasts while u > low.
 
-Where ``enter`` is not given it is ``high``; raw values tell an overload sooner than an average reaches it. A plateau is
-told after fewer values than k of n needs: a spike that is as long begins and ends within samples, so that its first and
-its last value differ from those between (docs/smoothing.md).
+Where ``enter`` is not given it is ``high``; raw values show an overload sooner than an average reaches it. A plateau is
+detected after fewer values than k of n needs: a spike that is as long begins and ends within samples, so that its
+first and its last value differ from those between (docs/smoothing.md).
 
 The level above a threshold for a while is what oVirt's balancing (HighUtilization for CpuOverCommitDuration,
 documentation of the evenly_distributed policy) and Proxmox CRS (imbalance held for some rounds) wait for; k of n
@@ -41,7 +41,7 @@ _KEPT = Inputs()
 class Parameters(OneMetric, frozen=True):
     """``low`` must not be above ``high`` and ``enter``, nor ``k`` above ``n``. ``enter`` None: the same as ``high``.
 
-    ``plateau`` is m; None or 0: a plateau tells nothing.
+    ``plateau`` is m; None or 0: a plateau means nothing.
     """
 
     high: Share = _KEPT.thresholds[f"host.{CPU}"]

@@ -35,7 +35,7 @@ REGISTRY: dict[str, Declare] = {
 
 def declared(parts: Parts) -> tuple[Resource, ...]:
     """All resources: those of the registry and of other packages (entry point group ``shardpulse.resources``), and the
-    two that tell of the others. Raises ConfigError."""
+    two that describe the others. Raises ConfigError."""
     known: dict[str, Declare] = plugins.registered(plugins.RESOURCES, REGISTRY)
     found = [resource for declare in known.values() for resource in declare(parts)]
     found.append(stream.of(found, parts))

@@ -34,7 +34,7 @@ _LAST_EVENT = {
 def of(others: Sequence[Resource], parts: Parts) -> Resource:
     """The stream of the topics that other resources are, and of the tick in short."""
     topics = Parameter(
-        "topic", f"what to be told of (default: {TICK})", (TICK, *(each.name for each in others if each.topic))
+        "topic", f"topics to receive (default: {TICK})", (TICK, *(each.name for each in others if each.topic))
     )
     return Resource(
         "/v1/stream",

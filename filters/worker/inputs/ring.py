@@ -81,7 +81,7 @@ class Ring:
         return places.astype(np.uint32)
 
     def place(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
-        """The slots of the entities of the tick ``step``; what the shard must be told goes to ``also``."""
+        """The slots of the entities of the tick ``step``; further commands for the shard go to ``also``."""
         if self.interval != interval:
             return self._begin_with(ids, step, interval, also)
         places = self._find(ids)

@@ -1,6 +1,6 @@
 """The leases of one worker: renewed, looked at, taken and given back, a quarter of their term apart.
 
-One pipelined round trip per shard and renewal tells a worker all that it needs: who holds each
+One pipelined round trip per shard and renewal gives a worker all that it needs: who holds each
 partition, for how long yet, and which live workers reach it. ``filters.worker.leases.ownership`` decides.
 A lease only avoids double work. That no stale state is written is the commit's business
 (``filters.worker.partition``), so nothing here is unsafe when it is late or wrong.

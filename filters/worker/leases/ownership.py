@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Ownership(NamedTuple):
-    """A partition as its shard last told: who holds the lease, b"" when nobody does, and which live
+    """A partition as its shard last reported it: who holds the lease, b"" when nobody does, and which live
     workers reach the shard, the holder among them."""
 
     holder: bytes
