@@ -15,8 +15,8 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
-from filters.worker.leases import ownership, scripts
-from filters.worker.leases.ownership import Ownership
+from filters.leases import ownership, scripts
+from filters.leases.ownership import Ownership
 
 _RENEWALS = 4  #: in a term
 _EXPIRED_BY = 0.01  #: seconds after which a lease that was to end has ended

@@ -46,10 +46,11 @@ ROOMS = {
     },
     # What computes: the worker knows no reader.
     "filters.runtime": set(),
+    "filters.leases": {"acquisition.link", "acquisition.wire"},
     "filters.kernels": {"acquisition.model", "acquisition.wire"},
     "filters.worker": {
         "acquisition.model", "acquisition.wire", "acquisition.link", "acquisition.config", "acquisition.signing",
-        "filters.kernels", "filters.runtime",
+        "filters.kernels", "filters.leases", "filters.runtime",
     },
     # What decides: pure, of values only.
     "filters.decisions": {
@@ -57,8 +58,7 @@ ROOMS = {
     },
     # What reads: no reader knows the worker.
     "filters.archive": {
-        *_VALUES, "acquisition.link", "acquisition.signing", "filters.runtime", "filters.text",
-        "filters.worker.leases.ownership", "filters.worker.leases.scripts",
+        *_VALUES, "acquisition.link", "acquisition.signing", "filters.leases", "filters.runtime", "filters.text",
     },
     "filters.text": {"acquisition.snapshot"},
     "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},

@@ -1,1 +1,1 @@
-"""Which worker has which partition: leases in the shards that avoid double work; safety does not rest on them."""
+"""The leases of a filter worker: they avoid double work, and safety does not rest on them."""

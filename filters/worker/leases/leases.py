@@ -1,7 +1,7 @@
 """The leases of one worker: renewed, looked at, taken and given back, a quarter of their term apart.
 
 One pipelined round trip per shard and renewal gives a worker all that it needs: who holds each
-partition, for how long yet, and which live workers reach it. ``filters.worker.leases.ownership`` decides.
+partition, for how long yet, and which live workers reach it. ``filters.leases.ownership`` decides.
 A lease only avoids double work. That no stale state is written is the commit's business
 (``filters.worker.partition``), so nothing here is unsafe when it is late or wrong.
 """
@@ -21,10 +21,10 @@ from acquisition.link.resp import Address, error_for
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire import lease
 from acquisition.wire.lease import Holder
-from filters.worker.leases import ownership
+from filters.leases import ownership
+from filters.leases.ownership import Ownership
+from filters.leases.scripts import Commands
 from filters.worker.leases.link import Answer, Link
-from filters.worker.leases.ownership import Ownership
-from filters.worker.leases.scripts import Commands
 from filters.worker.shard_map import ShardMap
 
 LOG = log.category("filter.leases")

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, raise_for
+from filters.leases.scripts import SCRIPTS
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
-from filters.worker.leases.scripts import SCRIPTS
 from filters.worker.poller import Poller
 
 _RETRY = 0.2

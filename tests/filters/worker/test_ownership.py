@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.worker.leases import ownership
-from filters.worker.leases.ownership import Ownership
+from filters.leases import ownership
+from filters.leases.ownership import Ownership
 
 PARTITIONS = 64
 WORKERS = [b"%016x 2000 host:%d" % (n * 7919, n) for n in range(1, 9)]
