@@ -28,7 +28,7 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
 from acquisition.model.identity import host_id
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.process_name import name_process
 from acquisition.sd_notify import Notifier

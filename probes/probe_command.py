@@ -30,7 +30,7 @@ from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.settings import ProbeSigning, ProcessesModule, Settings
 from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
-from acquisition.outbox.ring import remove
+from acquisition.outbox.frames.ring import remove
 from acquisition.signing import files as signing_files
 from acquisition.stderr import ERROR, say
 from probes import checks, sources

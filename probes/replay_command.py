@@ -18,7 +18,7 @@ from acquisition.config import loader as config
 from acquisition.config.endpoints import credentials, seeds, with_addresses
 from acquisition.errors import NoInputError, UsageError
 from acquisition.model.identity import host_id
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.stderr import say
 from probes import replay_proc

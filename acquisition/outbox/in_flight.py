@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from acquisition.outbox.catch_up import OLD, CatchUp
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.tombstone import DAMAGED, give_up
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.overload import Overload
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.tombstone import DAMAGED, give_up
-from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, keys
 
 #: Frames sent and not yet acknowledged: bounds what one host can put before a shard at once.

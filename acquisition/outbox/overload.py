@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from acquisition.outbox import shedding
-from acquisition.outbox.index import Entry
+from acquisition.outbox.frames.index import Entry
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Congestion, is_kept
-from acquisition.outbox.store import Outbox
 
 #: Over so many seconds the rate at which a host makes samples is averaged.
 _RATE_SECONDS = 10.0

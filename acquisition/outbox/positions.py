@@ -12,11 +12,11 @@ from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import pack
+from acquisition.outbox.frames.numbering import is_anothers, renumber
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.tombstone import HOPELESS, give_up, reason_of
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.in_flight import Expected
-from acquisition.outbox.numbering import is_anothers, renumber
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.tombstone import HOPELESS, give_up, reason_of
-from acquisition.outbox.window import SendWindow
 from acquisition.wire import commit, keys, position, status
 from acquisition.wire.position import Position
 from acquisition.wire.stream_id import is_before

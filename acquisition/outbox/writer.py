@@ -19,15 +19,15 @@ from acquisition.link.local_shards import Seeds
 from acquisition.link.resp import Address, ReplyError
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.catch_up import OLD
+from acquisition.outbox.frames.numbering import append_ends, append_table
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.in_flight import InFlight
-from acquisition.outbox.numbering import append_ends, append_table
+from acquisition.outbox.link.pause import Pause, is_absent
+from acquisition.outbox.link.sender import Sender
 from acquisition.outbox.overload import Overload
-from acquisition.outbox.pause import Pause, is_absent
 from acquisition.outbox.positions import APPLIED, STATUS, Positions
-from acquisition.outbox.sender import Sender
 from acquisition.outbox.shedding import SHED_AFTER
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame, status, table
 from acquisition.wire.frame import Samples
 

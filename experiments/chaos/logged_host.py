@@ -8,7 +8,7 @@ from pathlib import Path
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
 from acquisition.model.ticks import tick_of
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples
 from experiments.chaos import host_log

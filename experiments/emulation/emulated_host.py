@@ -9,9 +9,9 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.outbox.catch_up import OLD
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.shedding import SHED_AFTER
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples
 from acquisition.wire.table import Table

@@ -19,8 +19,8 @@ from acquisition.errors import FrameError
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, ReplyError, pack
 from acquisition.model.metric import resource_set_id
-from acquisition.outbox.sender import Sender
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.window import SendWindow
+from acquisition.outbox.link.sender import Sender
 from acquisition.wire import frame, keys, position, status, table
 from acquisition.wire.frame import Frame, Samples
 from experiments.emulation import lanes as native

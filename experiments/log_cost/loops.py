@@ -49,7 +49,7 @@ def probe(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     """A tick of the probe: sources, checks, frame, outbox, sending to a shard."""
     from acquisition.config.settings import Settings
     from acquisition.model.identity import host_id
-    from acquisition.outbox.store import Outbox
+    from acquisition.outbox.frames.store import Outbox
     from acquisition.outbox.writer import Writer
     from acquisition.shards.launch import start_shards
     from probes import probe as module

@@ -10,7 +10,7 @@ from typing import Any
 
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, parse_address
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples
 from experiments.emulation.director import Director, keep_what_lives

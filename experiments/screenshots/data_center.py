@@ -18,7 +18,7 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, parse_address
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples
 from acquisition.wire.table import Entity, Table

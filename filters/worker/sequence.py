@@ -9,7 +9,7 @@ Two machines may have one host name (cloned images, "localhost"). Each has its o
 an epoch that was left and has new frames again has a sender of its own: the elder. It is gone on with, and
 its position says CONTESTED for as long as both send; what the younger sends is refused. A machine that was
 cloned while it ran has the epoch of the other: another frame under the number that was applied last reveals it, and
-its samples are marked until one of the two begins an epoch (``acquisition.outbox.window.SendWindow.is_doubled``).
+its samples are marked until one of the two begins an epoch (``SendWindow.is_doubled``).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ LEAN = [
     "acquisition.model.codes",
     "acquisition.model.identity",
     "acquisition.model.metric",
-    "acquisition.outbox.store",
+    "acquisition.outbox.frames.store",
     "acquisition.outbox.writer",
     "acquisition.wire.frame",
     "acquisition.wire.keys",

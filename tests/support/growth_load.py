@@ -16,7 +16,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.local_shards import LocalShards
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.reader import SnapshotReader

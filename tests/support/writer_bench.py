@@ -12,7 +12,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.snapshot import books
 from acquisition.snapshot.books import Account

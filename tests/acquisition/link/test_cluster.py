@@ -13,7 +13,7 @@ import pytest
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, ReplyError
-from acquisition.outbox.sender import Sender
+from acquisition.outbox.link.sender import Sender
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from acquisition.outbox.catch_up import OLD, READING, SLOWEST, START, TARGET, CatchUp
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from tests.support.fixture_types import MakePipeline
 from tests.support.writer_bench import SET, Pipeline
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.outbox.index import IN_MEMORY, Entry, Index
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.index import IN_MEMORY, Entry, Index
+from acquisition.outbox.frames.window import SendWindow
 
 SETS = (1, 7, 0xFFFFFFFF)
 WINDOWS = {number: SendWindow(number, 1) for number in SETS}

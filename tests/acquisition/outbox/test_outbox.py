@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import CannotCreateError
-from acquisition.outbox.ring import AREA, RECORD_SIZE, space
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.ring import AREA, RECORD_SIZE, space
+from acquisition.outbox.frames.store import Outbox
 from acquisition.wire import frame
 from acquisition.wire.frame import Frame
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.in_flight import InFlight
 from acquisition.outbox.overload import Overload
 from acquisition.outbox.shedding import NORMAL, Shedding
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow
 from acquisition.wire import frame
 from acquisition.wire.frame import HINT_SHEDS, KIND_SAMPLES, Frame
 from acquisition.wire.position import SHEDS, Position

@@ -13,7 +13,7 @@ import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection, ReplyError
-from acquisition.outbox.pause import Pause
+from acquisition.outbox.link.pause import Pause
 from acquisition.shards import grants
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys

@@ -10,7 +10,7 @@ import pytest
 
 from acquisition.link.cluster import read_layout
 from acquisition.model import codes
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
 from acquisition.snapshot import books

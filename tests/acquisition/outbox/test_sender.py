@@ -18,8 +18,8 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, ReplyError, pack
-from acquisition.outbox.connection import Lookup
-from acquisition.outbox.sender import Sender
+from acquisition.outbox.link.connection import Lookup
+from acquisition.outbox.link.sender import Sender
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from tests.support.fixture_types import StartCluster

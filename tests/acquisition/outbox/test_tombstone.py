@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from acquisition.link.cluster import write_layout
 from acquisition.model.metric import schema_hash
-from acquisition.outbox.ring import AREA, RECORD_SIZE
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.tombstone import HOPELESS, reason_of
+from acquisition.outbox.frames.ring import AREA, RECORD_SIZE
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.tombstone import HOPELESS, reason_of
 from acquisition.shards.launch import Shards
 from acquisition.wire import commit, frame, keys, rejected
 from acquisition.wire.commit import Commit

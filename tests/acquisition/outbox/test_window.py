@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire.position import WANT_TABLE, Position
 from acquisition.wire.stream_id import is_before
 

@@ -20,7 +20,7 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
 from acquisition.model.metric import schema_hash
 from acquisition.outbox import in_flight
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, status
@@ -443,7 +443,7 @@ def test_something_that_is_no_redis_is_told_apart() -> None:
 CHILD = """
 import struct, sys, time
 from acquisition.outbox import in_flight
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.link.resp import parse_address
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples

@@ -18,7 +18,7 @@ from acquisition.errors import PermissionRefused, ShardError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
-from acquisition.outbox.sender import Sender
+from acquisition.outbox.link.sender import Sender
 from acquisition.shards import grants, join
 from acquisition.snapshot import books
 from tests.support import parts

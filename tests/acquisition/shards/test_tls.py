@@ -25,7 +25,7 @@ from acquisition.link import resp
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
-from acquisition.outbox.sender import Sender
+from acquisition.outbox.link.sender import Sender
 from acquisition.shards import grants, join, machine, reshard
 from acquisition.shards.migrate import Mover, owners
 from acquisition.shards.nodes import Members

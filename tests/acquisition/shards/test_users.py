@@ -34,7 +34,7 @@ from acquisition.link.credentials import (
 )
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Connection
-from acquisition.outbox.sender import Sender
+from acquisition.outbox.link.sender import Sender
 from acquisition.shards import local_growth, redis_binary, users
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards, running, start_shards

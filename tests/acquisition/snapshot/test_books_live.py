@@ -15,7 +15,7 @@ import pytest
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.outbox.store import Outbox
+from acquisition.outbox.frames.store import Outbox
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import books
 from acquisition.snapshot.balance import REPORTED, Account

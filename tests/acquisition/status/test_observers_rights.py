@@ -17,7 +17,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.credentials import Credentials
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
 from acquisition.status import health

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire import status
 from acquisition.wire.position import Position
 

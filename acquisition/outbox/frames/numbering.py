@@ -6,8 +6,8 @@ import time
 
 from acquisition.errors import FrameError
 from acquisition.model.metric import schema_hash
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position

@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from acquisition import log
 from acquisition.errors import CannotCreateError
-from acquisition.outbox.index import IN_MEMORY, Index
-from acquisition.outbox.recovery import open_ring
-from acquisition.outbox.ring import FileRing, MemoryRing, Numbers, RingDenied, space
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.index import IN_MEMORY, Index
+from acquisition.outbox.frames.recovery import open_ring
+from acquisition.outbox.frames.ring import FileRing, MemoryRing, Numbers, RingDenied, space
+from acquisition.outbox.frames.window import SendWindow
 
 LOG = log.category("probe.outbox")
 _MOST_BYTES = 1 << 17

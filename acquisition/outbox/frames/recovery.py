@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.outbox.index import Entry
-from acquisition.outbox.ring import FileRing, Record, Recovery, space
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.index import Entry
+from acquisition.outbox.frames.ring import FileRing, Record, Recovery, space
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire import frame
 
 

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.outbox.index import Entry
-from acquisition.outbox.store import Outbox
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.index import Entry
+from acquisition.outbox.frames.store import Outbox
+from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire import frame, rejected
 from acquisition.wire.frame import Frame
 

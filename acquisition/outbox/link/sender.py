@@ -3,7 +3,7 @@
 The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection, MOVED
 and ASK among them, but for those of which the owner knows that they pass (``bear``): what was in flight is then
 unknown, and the filter's position is asked for before anything is sent again. After a delay the shard is searched for
-anew (``acquisition.outbox.owner_search``).
+anew (``acquisition.outbox.link.owner_search``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds
 from acquisition.link.resp import Address, ReplyError, error_for
 from acquisition.link.slots import redirection
-from acquisition.outbox.connection import NOT_ADMITTED, ConnectionFailed, ShardConnection
-from acquisition.outbox.owner_search import OwnerSearch, no_redis
+from acquisition.outbox.link.connection import NOT_ADMITTED, ConnectionFailed, ShardConnection
+from acquisition.outbox.link.owner_search import OwnerSearch, no_redis
 
 LOG = log.category("probe.outbox")
 _FIRST_DELAY = 0.05

@@ -6,7 +6,7 @@ cursor and is never taken for a stall.
 
 A frame that no filter will ever take stalls its window each time. After RESENDS resendings the frame is
 ``in_doubt``: the writer then looks for it among the entries that the filter has rejected, and gives it up
-only when it is there (``acquisition.outbox.tombstone``). What a filter, shard or stream in trouble has not
+only when it is there (``acquisition.outbox.frames.tombstone``). What a filter, shard or stream in trouble has not
 seen is never there.
 """
 

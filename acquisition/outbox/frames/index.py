@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from acquisition.outbox.window import SendWindow
+from acquisition.outbox.frames.window import SendWindow
 
 IN_MEMORY = -1  #: the offset of a frame that a full tmpfs refused
 

@@ -10,14 +10,14 @@ back empty, or as an older replica, after it acknowledged.
     dropped by the ring | held, applied | sent, acknowledged | in flight | not sent |
                         floor           applied                         next       last
 
-A filter that has read past a frame without applying it stalls the window (``acquisition.outbox.stall``).
+A filter that has read past a frame without applying it stalls the window (``acquisition.outbox.frames.stall``).
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from acquisition.outbox.stall import Stall
+from acquisition.outbox.frames.stall import Stall
 from acquisition.wire.position import CONTESTED, WANT_TABLE, Position
 from acquisition.wire.status import SetStatus
 
@@ -210,7 +210,7 @@ class SendWindow:
 
     def is_doubled(self, is_anothers: bool | None) -> bool:
         """Whether a machine that was cloned while it ran numbers in this epoch too: twice in a row, what was applied
-        was not of this process (``acquisition.outbox.numbering.is_anothers``; None: unknown). Of two machines
+        was not of this process (``acquisition.outbox.frames.numbering.is_anothers``; None: unknown). Of two machines
         that ask at the same time only one gets this answer: the other goes on as it is."""
         if is_anothers is not None:
             self._anothers = self._anothers + 1 if is_anothers else 0

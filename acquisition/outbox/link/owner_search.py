@@ -19,8 +19,8 @@ from acquisition.link import admission
 from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, ReplyError, pack
-from acquisition.outbox.connection import NOT_ADMITTED, ConnectionFailed, Lookup, ShardConnection
-from acquisition.outbox.route import Route
+from acquisition.outbox.link.connection import NOT_ADMITTED, ConnectionFailed, Lookup, ShardConnection
+from acquisition.outbox.link.route import Route
 
 _QUESTION = pack(("CLUSTER", "SLOTS"))
 _LIFE = 6.0  #: seconds; a failover takes less, and who is cut off from the others knows nothing of it
