@@ -51,7 +51,7 @@ setup(
     cmdclass={"build_py": BuildWithCommit},
     ext_modules=[
         native_step("acquisition.snapshot._heads"),
-        native_step("filters.archive._fold"),
+        native_step("filters.archive.minutes._fold"),
         native_step("filters.worker.step._step"),
         native_step("probes._columns"),
         native_step("probes.sources._process_step"),

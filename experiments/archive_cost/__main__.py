@@ -13,9 +13,9 @@ from experiments.archive_cost.rollups import rolled_up
 from experiments.harness import outcome
 from experiments.processes import needs, postgresql
 from experiments.processes.program import program
-from filters.archive.engine import make_engine, parse_url, told
-from filters.archive.migrating import migrate
-from filters.archive.store import open_store
+from filters.archive.database.engine import make_engine, parse_url, told
+from filters.archive.database.migrating import migrate
+from filters.archive.database.store import open_store
 
 URL = "postgresql://…"  #: in the place of a URL, which is one of this machine
 _ROWS = ("episodes", "rollups", "dropping")

@@ -17,9 +17,9 @@ from typing import Any
 from sqlalchemy import event, text
 
 from experiments.archive_cost.writer import BEGAN, Writer
-from filters.archive import retention
-from filters.archive.store import Store, open_store
-from filters.archive.values import DAY, Episode, Event
+from filters.archive.database import retention
+from filters.archive.database.store import Store, open_store
+from filters.archive.minutes.values import DAY, Episode, Event
 
 _NOW = BEGAN + 40 * DAY
 _ROWS = 20_000  #: of a day

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from experiments.archive_cost.writer import BEGAN, Stopwatch, Writer
-from filters.archive import records, writing
-from filters.archive.store import Store
-from filters.archive.values import Batch, Episode
+from filters.archive.database import records, writing
+from filters.archive.database.store import Store
+from filters.archive.minutes.values import Batch, Episode
 
 _BATCH = 20_000
 

@@ -8,12 +8,22 @@ import numpy as np
 from sqlalchemy import text
 
 from experiments.archive_cost.writer import BEGAN, Stopwatch, Writer
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.matrices import COARSER
-from filters.archive.schema import matrices, rollups
-from filters.archive.sketch import of_values
-from filters.archive.store import Store
-from filters.archive.values import DAY, HOUR, MINUTE, Floats, Ids, MetricDefinition, MinuteMatrix, Series, Statistic
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.matrices import COARSER
+from filters.archive.database.schema import matrices, rollups
+from filters.archive.database.store import Store
+from filters.archive.minutes.sketch import of_values
+from filters.archive.minutes.values import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Floats,
+    Ids,
+    MetricDefinition,
+    MinuteMatrix,
+    Series,
+    Statistic,
+)
 
 _TICKS = 60
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from filters.archive.store import Store
-from filters.archive.values import DAY, Advance, Batch
+from filters.archive.database.store import Store
+from filters.archive.minutes.values import DAY, Advance, Batch
 
 BEGAN = 1_700_000_000 // DAY * DAY
 

@@ -12,8 +12,8 @@ from experiments.archive_live.live import live
 from experiments.harness import outcome
 from experiments.processes import needs, postgresql
 from experiments.processes.program import program
-from filters.archive.engine import make_engine, parse_url, told
-from filters.archive.migrating import migrate
+from filters.archive.database.engine import make_engine, parse_url, told
+from filters.archive.database.migrating import migrate
 
 _DESCRIPTION = """\
 What the archiver and its database take, how far behind they are, how fast they catch up.

@@ -20,10 +20,10 @@ from acquisition.wire.lease import Holder
 from experiments.archive_live import server
 from experiments.archive_live.feed import MINUTE, Feed
 from experiments.harness import usage
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.follower import Follower, Limits
-from filters.archive.leases import Leases
-from filters.archive.store import open_store
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.store import open_store
+from filters.archive.following.follower import Follower, Limits
+from filters.archive.following.leases import Leases
 
 _PATIENCE = 300.0
 _AHEAD_SECONDS, _KEPT_SECONDS = 10, 20  #: of frames in the streams beyond what is read, since partitions differ; before

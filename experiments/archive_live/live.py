@@ -20,7 +20,7 @@ from experiments.harness import pipeline, usage
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
 from experiments.processes.control import Child, python
-from filters.archive.engine import make_engine, parse_url
+from filters.archive.database.engine import make_engine, parse_url
 
 _MINUTE = 60
 

@@ -18,8 +18,8 @@ from experiments.chaos.options import Options
 from experiments.chaos.service import Service
 from experiments.processes.postgresql import Server
 from experiments.testbed import ReplicatedCluster, Testbed
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.migrating import migrate
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.migrating import migrate
 
 _CONFIG = "[archive]\ngrace_seconds = 1.0\nlease_seconds = 3.0\n"
 _FINISH_SECONDS = 20.0

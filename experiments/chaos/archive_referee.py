@@ -23,10 +23,10 @@ from acquisition.snapshot.registered import Registered
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load
 from experiments.emulation.workload import host_number
-from filters.archive import records, writing
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.partition import CLOCK
-from filters.archive.values import MINUTE, MinuteMatrix, Statistic
+from filters.archive.database import records, writing
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.following.partition import CLOCK
+from filters.archive.minutes.values import MINUTE, MinuteMatrix, Statistic
 
 Doubles = npt.NDArray[np.float64]
 

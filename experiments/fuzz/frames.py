@@ -26,7 +26,7 @@ from experiments.fuzz.frame_mutations import Entry, mutate
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters import kernels
-from filters.archive import partition as archive
+from filters.archive.following import partition as archive
 from filters.worker.partition import Partition
 from filters.worker.settings import FilterSettings
 from filters.worker.smoothing import Smoother

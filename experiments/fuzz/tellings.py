@@ -15,9 +15,9 @@ from acquisition.link.resp import pack
 from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout
 from experiments.fuzz.line_oracle import Unsound
-from filters.archive.records import tables
-from filters.archive.values import Batch
-from filters.archive.witness import _happened
+from filters.archive.database.records import tables
+from filters.archive.following.witness import _happened
+from filters.archive.minutes.values import Batch
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations

@@ -15,7 +15,7 @@ _BEGAN = time.time()  #: of this program, as far as a run is concerned
 
 def place(text: str) -> str:
     """The URL of an ``--archive`` option, looked at before hours are spent. Raises ArgumentTypeError."""
-    from filters.archive.engine import parse_url
+    from filters.archive.database.engine import parse_url
 
     try:
         parse_url(text)
@@ -26,10 +26,10 @@ def place(text: str) -> str:
 
 def keep(url: str, document: Mapping[str, Any]) -> None:
     """Write a document of ``outcome`` as a run. A file is made where there is none. Raises ArchiveError."""
-    from filters.archive.engine import make_engine, parse_url, told
-    from filters.archive.migrating import migrate
-    from filters.archive.store import open_store
-    from filters.archive.values import Batch, Run
+    from filters.archive.database.engine import make_engine, parse_url, told
+    from filters.archive.database.migrating import migrate
+    from filters.archive.database.store import open_store
+    from filters.archive.minutes.values import Batch, Run
 
     engine = make_engine(parse_url(url))
     if engine.dialect.name == "sqlite":

@@ -11,8 +11,9 @@ from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, UsageError
 from acquisition.link.secret_file import first_line
-from filters.archive import migrating, roles, run_command, status_command
-from filters.archive.engine import make_engine, told
+from filters.archive import run_command, status_command
+from filters.archive.database import migrating, roles
+from filters.archive.database.engine import make_engine, told
 from filters.archive.place import PASSWORD_FILE, url_of, with_url
 
 _DESCRIPTION = """\

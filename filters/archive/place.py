@@ -11,8 +11,8 @@ from sqlalchemy import URL
 from acquisition.config.archive import Archive
 from acquisition.errors import CannotCreateError
 from acquisition.link.secret_file import first_line
-from filters.archive.engine import parse_url
-from filters.archive.store import Store
+from filters.archive.database.engine import parse_url
+from filters.archive.database.store import Store
 
 PASSWORD_FILE = "password file"  #: of a user of the database, in errors
 

@@ -27,15 +27,15 @@ from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
-from filters.archive.engine import make_engine, told
-from filters.archive.errors import ArchiveError, ArchiveFull
-from filters.archive.follower import DATABASE, Follower, Limits
-from filters.archive.leases import Leases
-from filters.archive.migrating import migrate
-from filters.archive.partition import Rules
+from filters.archive.database.engine import make_engine, told
+from filters.archive.database.errors import ArchiveError, ArchiveFull
+from filters.archive.database.migrating import migrate
+from filters.archive.database.store import Store
+from filters.archive.following.follower import DATABASE, Follower, Limits
+from filters.archive.following.leases import Leases
+from filters.archive.following.partition import Rules
+from filters.archive.minutes.values import DAY
 from filters.archive.place import store_of, url_of, with_url
-from filters.archive.store import Store
-from filters.archive.values import DAY
 
 # -- What the database needs now and then, in a thread: old rows removed, minutes compacted.
 

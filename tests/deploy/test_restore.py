@@ -20,9 +20,10 @@ from acquisition.shards import grants
 from acquisition.snapshot import books
 from acquisition.wire import keys, readers
 from experiments.processes import access
-from filters.archive import claims, roles
-from filters.archive.follower import Follower
-from filters.archive.store import open_store
+from filters.archive.database import roles
+from filters.archive.database.store import open_store
+from filters.archive.following import claims
+from filters.archive.following.follower import Follower
 from tests.support import postgresql as servers
 from tests.support.archive_rows import rows
 from tests.support.archive_scene import Streams, archiver, turn_until

@@ -16,11 +16,11 @@ from experiments.chaos.archive_referee import Verdict
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load
 from experiments.emulation.workload import host_number
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.migrating import migrate
-from filters.archive.minute import Minute
-from filters.archive.store import open_store
-from filters.archive.values import Advance, Batch, Event, MinuteMatrix, Series, Statistic
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.migrating import migrate
+from filters.archive.database.store import open_store
+from filters.archive.minutes.minute import Minute
+from filters.archive.minutes.values import Advance, Batch, Event, MinuteMatrix, Series, Statistic
 
 LOAD = Load(2, 7, 3, 1.0, 5, 0.2)
 BEGAN = 1_700_000_040

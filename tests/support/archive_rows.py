@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.values import (
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.minutes.values import (
     Advance,
     Batch,
     Episode,

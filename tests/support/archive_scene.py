@@ -20,13 +20,13 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
 from acquisition.wire.lease import Holder
-from filters.archive import records, writing
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.follower import Follower, Limits
-from filters.archive.leases import Leases
-from filters.archive.partition import Rules
-from filters.archive.store import Store, open_store
-from filters.archive.values import Statistic
+from filters.archive.database import records, writing
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.store import Store, open_store
+from filters.archive.following.follower import Follower, Limits
+from filters.archive.following.leases import Leases
+from filters.archive.following.partition import Rules
+from filters.archive.minutes.values import Statistic
 from tests.support.archived import Kept, Rows, assert_equal, reference
 from tests.support.waiting import eventually
 

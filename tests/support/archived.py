@@ -12,7 +12,7 @@ import numpy as np
 from acquisition.model.codes import CODE_MASK
 from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
-from filters.archive.values import Batch, Cursor, Episode, Event, Series, Statistic
+from filters.archive.minutes.values import Batch, Cursor, Episode, Event, Series, Statistic
 
 Cell = tuple[Series, int, int, int]  #: series, minute, entity, column
 

@@ -22,8 +22,8 @@ from acquisition import cli
 from acquisition.config.settings import Settings
 from acquisition.errors import EXIT_CODES
 from acquisition.wire import keys
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.migrating import migrate
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.migrating import migrate
 from filters.exposition import catalogue
 from filters.service import openapi
 from filters.service.access import access

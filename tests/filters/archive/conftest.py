@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.migrating import migrate
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.migrating import migrate
 from tests.support.postgresql import PostgreSQL, server
 
 

@@ -15,9 +15,9 @@ from acquisition.snapshot import registered
 from acquisition.wire import archived, keys, status
 from acquisition.wire.archived import Archived
 from acquisition.wire.status import SetStatus
-from filters.archive import claims
-from filters.archive.numbers import Numbers, Span, extend
-from filters.archive.store import open_store
+from filters.archive.database.store import open_store
+from filters.archive.following import claims
+from filters.archive.minutes.numbers import Numbers, Span, extend
 from tests.support.archive_scene import SET, Streams, archiver, turn_until
 
 PER_FRAME = 4

@@ -9,12 +9,12 @@ from sqlalchemy.exc import ProgrammingError
 from acquisition.cli import main
 from acquisition.config.archive import Archive
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, EXIT_OK, EXIT_PERMISSION, EXIT_UNAVAILABLE, EXIT_USAGE
-from filters.archive import roles
-from filters.archive.errors import ArchiveRefused
+from filters.archive.database import roles
+from filters.archive.database.errors import ArchiveRefused
+from filters.archive.database.retention import limits
+from filters.archive.database.store import Store
+from filters.archive.minutes.values import DAY, Event
 from filters.archive.place import store_of
-from filters.archive.retention import limits
-from filters.archive.store import Store
-from filters.archive.values import DAY, Event
 from tests.support.archive_rows import HOUR_BEGAN, batch, definitions, episode, made_up, matrix, rows
 from tests.support.postgresql import PostgreSQL
 

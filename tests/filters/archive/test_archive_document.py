@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from filters.archive.retention import SETTINGS
-from filters.archive.schema import metadata
-from filters.archive.store import open_store
-from filters.archive.values import EntityEpoch, Event, HostRow, MetricDefinition, Run, Series
+from filters.archive.database.retention import SETTINGS
+from filters.archive.database.schema import metadata
+from filters.archive.database.store import open_store
+from filters.archive.minutes.values import EntityEpoch, Event, HostRow, MetricDefinition, Run, Series
 from tests.support import ROOT
 from tests.support.archive_rows import HOUR_BEGAN, batch, episode, made_up, matrix, rows
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from acquisition.model.codes import RANGE, STUCK
-from filters.archive.episodes import COPIES, Episodes, Invalid, Told
-from filters.archive.values import DAY, Copy
+from filters.archive.minutes.episodes import COPIES, Episodes, Invalid, Told
+from filters.archive.minutes.values import DAY, Copy
 
 MIDNIGHT = 19_700.0 * DAY
 

@@ -10,7 +10,7 @@ from acquisition.link.happenings import Happening, Turn
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
-from filters.archive.store import open_store
+from filters.archive.database.store import open_store
 from tests.filters.archive.test_archive_partition import BEGAN, entries, follow, frame
 from tests.support.archive_rows import rows
 from tests.support.archive_scene import archiver, turn_until

@@ -13,7 +13,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
 from acquisition.wire.stream_id import parse
-from filters.archive.partition import CLOCK, Partition, Rules
+from filters.archive.following.partition import CLOCK, Partition, Rules
 from tests.support.archived import Rows, assert_equal, reference
 
 HOST = 7 * keys.DEFAULT_PARTITIONS + 7

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model.codes import MISSING, OUTLIER_FLAG, RANGE
-from filters.archive import rollup as rollups
-from filters.archive.rollup import INVALID, Rollup
-from filters.archive.values import Statistic
+from filters.archive.minutes import rollup as rollups
+from filters.archive.minutes.rollup import INVALID, Rollup
+from filters.archive.minutes.values import Statistic
 
 FOLD = rollups.FOLD
 

@@ -7,7 +7,7 @@ import pytest
 from acquisition.wire import frame, keys, signature
 from acquisition.wire.frame import Frame
 from acquisition.wire.signature import Verifier
-from filters.archive.partition import Partition, Rules
+from filters.archive.following.partition import Partition, Rules
 
 MASTER, HOST = bytes(range(32)), 7 * keys.DEFAULT_PARTITIONS
 NEIGHBOUR = HOST + keys.DEFAULT_PARTITIONS

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from filters.archive.merging import coarser, merge
-from filters.archive.rollup import Rollup
-from filters.archive.sketch import ERROR, Sketch, added, of_values
-from filters.archive.values import FIVE_MINUTES, MinuteMatrix, Series, Statistic
+from filters.archive.minutes.merging import coarser, merge
+from filters.archive.minutes.rollup import Rollup
+from filters.archive.minutes.sketch import ERROR, Sketch, added, of_values
+from filters.archive.minutes.values import FIVE_MINUTES, MinuteMatrix, Series, Statistic
 
 _VALUES = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=300)
 IDS = np.array([7, 1 << 63], np.uint64)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from acquisition.cli import main as shardpulse
-from filters.archive.errors import ArchiveError
-from filters.archive.store import open_store
+from filters.archive.database.errors import ArchiveError
+from filters.archive.database.store import open_store
 from tests.filters.archive.conftest import bring_up
 from tests.support import postgresql as servers
 from tests.support.archive_rows import batch, rows

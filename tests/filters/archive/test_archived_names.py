@@ -14,9 +14,9 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
-from filters.archive.escape import signed, unescape
-from filters.archive.store import open_store
-from filters.archive.whereabouts import Whereabouts
+from filters.archive.database.store import open_store
+from filters.archive.minutes.escape import signed, unescape
+from filters.archive.minutes.whereabouts import Whereabouts
 from tests.support.archive_rows import rows
 from tests.support.archive_scene import archiver, turn_until
 

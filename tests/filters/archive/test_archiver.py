@@ -15,8 +15,8 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys, readers
-from filters.archive.follower import Follower
-from filters.archive.store import open_store
+from filters.archive.database.store import open_store
+from filters.archive.following.follower import Follower
 from tests.filters.archive.conftest import bring_up
 from tests.support import ROOT
 from tests.support import postgresql as servers

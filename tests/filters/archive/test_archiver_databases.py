@@ -20,13 +20,15 @@ from acquisition.snapshot import registered
 from acquisition.snapshot.registered import Registered
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
-from filters.archive import claims, engine, run_command
-from filters.archive import follower as follower_module
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.follower import Follower
-from filters.archive.migrating import migrate
+from filters.archive import run_command
+from filters.archive.database import engine
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.migrating import migrate
+from filters.archive.database.store import open_store
+from filters.archive.following import claims
+from filters.archive.following import follower as follower_module
+from filters.archive.following.follower import Follower
 from filters.archive.run_command import Upkeep
-from filters.archive.store import open_store
 from tests.filters.archive.conftest import bring_up
 from tests.support import postgresql as servers
 from tests.support.archive_rows import rows

@@ -16,9 +16,9 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Cut
-from filters.archive.follower import Follower
-from filters.archive.partition import Partition, Rules
-from filters.archive.store import Store, open_store
+from filters.archive.database.store import Store, open_store
+from filters.archive.following.follower import Follower
+from filters.archive.following.partition import Partition, Rules
 from tests.support import ROOT
 from tests.support.archive_rows import rows
 from tests.support.archive_scene import Streams, archiver, frame, turn_until

@@ -7,9 +7,9 @@ import gc
 import sys
 
 from acquisition.link.cluster import Cluster
-from filters.archive.follower import Follower
-from filters.archive.store import open_store
-from filters.archive.whereabouts import Whereabouts
+from filters.archive.database.store import open_store
+from filters.archive.following.follower import Follower
+from filters.archive.minutes.whereabouts import Whereabouts
 from tests.support.archive_scene import ENTITIES, METRICS, Streams, archiver, found_in, turn_until
 from tests.support.archived import assert_equal, reference
 

@@ -7,9 +7,9 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
-from filters.archive import claims
-from filters.archive.follower import Follower
-from filters.archive.store import Store, open_store
+from filters.archive.database.store import Store, open_store
+from filters.archive.following import claims
+from filters.archive.following.follower import Follower
 from tests.support.archive_rows import rows
 from tests.support.archive_scene import Streams, archiver, turn_until
 

@@ -8,7 +8,7 @@ import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot import registered
-from filters.archive.store import open_store
+from filters.archive.database.store import open_store
 from tests.filters.archive.conftest import bring_up
 from tests.support.archive_scene import Streams, archiver, turn_until
 from tests.support.waiting import eventually

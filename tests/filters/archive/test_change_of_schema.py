@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from filters.archive.store import open_store
+from filters.archive.database.store import open_store
 from tests.filters.archive.test_archive_partition import BEGAN, entries, follow, frame
 from tests.support.archive_rows import BIG, HOUR_BEGAN, SERIES, batch, definitions, matrix, rows
 from tests.support.archived import Rows, assert_equal, reference

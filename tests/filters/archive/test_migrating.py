@@ -6,11 +6,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, text
 
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.errors import SchemaTooNew, SchemaTooOld
-from filters.archive.migrating import VERSION, migrate, version
-from filters.archive.schema import PARTITIONED, metadata
-from filters.archive.store import open_store
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.errors import SchemaTooNew, SchemaTooOld
+from filters.archive.database.migrating import VERSION, migrate, version
+from filters.archive.database.schema import PARTITIONED, metadata
+from filters.archive.database.store import open_store
 from tests.support.archive_rows import HOUR_BEGAN, batch, definitions, episode, matrix, rows
 
 SAMPLES = np.arange(24, dtype=np.float32).reshape(6, 2, 2)

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Connection, text
 
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.errors import ArchiveUnavailable
-from filters.archive.migrations.versions.v0001_tables import _MAKE as _FUNCTION
-from filters.archive.store import open_store
-from filters.archive.values import DAY
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.errors import ArchiveUnavailable
+from filters.archive.database.migrations.versions.v0001_tables import _MAKE as _FUNCTION
+from filters.archive.database.store import open_store
+from filters.archive.minutes.values import DAY
 from tests.support.archive_rows import HOUR_BEGAN, batch, episode, rows
 from tests.support.postgresql import PostgreSQL
 from tests.support.waiting import eventually

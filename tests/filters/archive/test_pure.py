@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.archive import binary, compaction
-from filters.archive.escape import escape, signed, unescape, unsigned
-from filters.archive.merging import combine, merge
-from filters.archive.values import Statistic
+from filters.archive.database import binary, compaction
+from filters.archive.minutes.escape import escape, signed, unescape, unsigned
+from filters.archive.minutes.merging import combine, merge
+from filters.archive.minutes.values import Statistic
 from tests.support.archive_rows import matrix, rollup
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from acquisition.model.codes import RANGE
-from filters.archive import state as states
-from filters.archive.episodes import Invalid
-from filters.archive.errors import ArchiveDamaged
-from filters.archive.numbers import Numbers, Span
-from filters.archive.resource_set import ResourceSet
-from filters.archive.state import State
-from filters.archive.values import Copy
+from filters.archive.database.errors import ArchiveDamaged
+from filters.archive.following import state as states
+from filters.archive.following.state import State
+from filters.archive.minutes.episodes import Invalid
+from filters.archive.minutes.numbers import Numbers, Span
+from filters.archive.minutes.resource_set import ResourceSet
+from filters.archive.minutes.values import Copy
 
 MINUTE = 1_700_000_040
 

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import event
 
 from acquisition.errors import UsageError
-from filters.archive.engine import make_engine, parse_url
-from filters.archive.errors import ArchiveFull, ArchiveReadOnly, ArchiveRefused, ArchiveUnavailable
-from filters.archive.escape import signed, unescape
-from filters.archive.store import open_store
-from filters.archive.values import (
+from filters.archive.database.engine import make_engine, parse_url
+from filters.archive.database.errors import ArchiveFull, ArchiveReadOnly, ArchiveRefused, ArchiveUnavailable
+from filters.archive.database.store import open_store
+from filters.archive.minutes.escape import signed, unescape
+from filters.archive.minutes.values import (
     DAY,
     HOUR,
     MINUTE,

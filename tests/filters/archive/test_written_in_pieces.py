@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from filters.archive import writing
-from filters.archive.errors import ArchiveRejected
-from filters.archive.store import open_store
+from filters.archive.database import writing
+from filters.archive.database.errors import ArchiveRejected
+from filters.archive.database.store import open_store
 from tests.support.archive_rows import BIG, batch, episode, rows
 
 

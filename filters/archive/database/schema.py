@@ -1,0 +1,148 @@
+"""The tables. What changes here needs a migration (``filters.archive.database.migrations``); a test compares both.
+
+Times are seconds since 1970, as whole numbers where they are a part of a key. Figures, ``episodes`` and ``events`` are
+partitioned by time on PostgreSQL, each by the column in ``PARTITIONED``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    text,
+)
+
+from filters.archive.database.types import Array, Json, Name, Unsigned
+from filters.archive.minutes.values import DAY, FIVE_MINUTES, HOUR, MINUTE, Statistic
+
+metadata = MetaData()
+
+
+def _key(name: str, kind: type | object = Unsigned) -> Column[int]:
+    return Column(name, kind, primary_key=True, autoincrement=False)  # type: ignore[arg-type]
+
+
+def _needed(name: str, kind: object) -> Column[object]:
+    return Column(name, kind, nullable=False)  # type: ignore[arg-type]
+
+
+clusters = Table("clusters", metadata, _key("cluster"), _needed("name", Name))
+partitions = Table(
+    "partitions", metadata, _key("cluster"), _key("partition", Integer), _needed("commit_id", Unsigned),
+    _needed("entry", Name), _needed("state", LargeBinary), _needed("committed", Double),
+)  # fmt: skip
+positions = Table(
+    "positions", metadata, _key("cluster"), _key("host"), _key("resource_set", BigInteger), _key("epoch"),
+    _needed("partition", Integer), _needed("sequence", BigInteger),
+    Index("positions_partition", "cluster", "partition"),
+)  # fmt: skip
+hosts = Table(
+    "hosts", metadata, _key("cluster"), _key("host"), _needed("name", Name), _needed("name_hash", BigInteger),
+    _needed("first_seen", Double), _needed("last_seen", Double), Index("hosts_name", "name_hash"),
+)  # fmt: skip
+entities = Table(
+    "entities", metadata, _key("cluster"), _key("entity"), _key("host"), _needed("resource_set", BigInteger),
+    _needed("kind", Name), _needed("stable", Name), _needed("stable_hash", BigInteger), _needed("epoch", Name),
+    _needed("name", Name), _needed("appeared", Double), _needed("last_seen", Double), Column("vanished", Double),
+    Column("moved_from", Unsigned), _needed("labels", Json), Index("entities_stable", "stable_hash"),
+)  # fmt: skip
+entity_names = Table(
+    "entity_names", metadata, _key("cluster"), _key("entity"), _key("name_hash", BigInteger), _needed("name", Name),
+    _needed("first_seen", Double), Index("entity_names_name", "name_hash"),
+)  # fmt: skip
+metrics = Table(
+    "metrics", metadata, _key("schema", BigInteger), _key("place", SmallInteger), _needed("resource_set", BigInteger),
+    _needed("set_name", Name), _needed("name", Name), _needed("unit", Name), _needed("kind", Name),
+    Column("low", Double), Column("high", Double), _needed("help", Name),
+)  # fmt: skip
+unprovided = Table(
+    "unprovided", metadata, _key("cluster"), _key("host"), _key("resource_set", BigInteger),
+    _key("metric_hash", BigInteger), _needed("metric", Name), _needed("since", Double),
+)  # fmt: skip
+runs = Table(
+    "runs", metadata, _key("name", Name), _needed("started", Double), _needed("command", Name),
+    Column("ended", Double), _needed("figures", Json),
+)  # fmt: skip
+episodes = Table(  # the key begins with what tells rows apart
+    "episodes", metadata, _key("host"), _key("entity"), _key("started", Double), _key("metric_hash", BigInteger),
+    _key("code", SmallInteger), _key("resource_set", BigInteger), _key("cluster"), _key("day", BigInteger),
+    _needed("metric", Name), _needed("ended", Double), _needed("samples", BigInteger), _needed("open", Boolean),
+    _needed("copies", Json), postgresql_partition_by="RANGE (day)",
+)  # fmt: skip
+events = Table(
+    "events", metadata, _key("day", BigInteger), _key("cluster"), _key("event"), _needed("time", Double),
+    _needed("kind", Name), Column("host", Unsigned), Column("entity", Unsigned), _needed("details", Json),
+    postgresql_partition_by="RANGE (day)",
+)  # fmt: skip
+
+
+def _statistics(code: str) -> list[Column[object]]:
+    return [Column(statistic.name.lower(), Array(code)) for statistic in Statistic]
+
+
+_SERIES = ("host", "resource_set", "epoch", "schema")
+
+
+def _series() -> list[Column[int]]:
+    return [_key(name, BigInteger if name in {"resource_set", "schema"} else Unsigned) for name in _SERIES]
+
+
+def _matrices(name: str) -> Table:
+    return Table(
+        name, metadata, _key("cluster"), _key("minute", BigInteger), *_series(),
+        _needed("tick", BigInteger), _needed("late", Integer), _needed("ids", Array("i8")), *_statistics("f4"),
+        _needed("passed_on", Boolean), Column("sketch", LargeBinary), postgresql_partition_by="RANGE (minute)",
+    )  # fmt: skip
+
+
+#: Seconds of a level -> the table of what is not compacted yet.
+matrices = {MINUTE: _matrices("minutes"), FIVE_MINUTES: _matrices("five_minutes"), HOUR: _matrices("hours")}
+_fresh = text("NOT passed_on")
+Index(
+    "minutes_fresh", matrices[MINUTE].c.cluster, matrices[MINUTE].c.minute,
+    postgresql_where=_fresh, sqlite_where=_fresh,
+)  # fmt: skip
+
+
+def _rollups(name: str) -> Table:
+    return Table(
+        name, metadata, _key("cluster"), _key("entity"), _key("began", BigInteger), *_series(),
+        _needed("slots", SmallInteger), _needed("offsets", Array("f4")), Column("steps", Array("f4")),
+        *_statistics("i2"), postgresql_partition_by="RANGE (began)",
+    )  # fmt: skip
+
+
+#: Seconds of a level -> its table.
+rollups = {level: _rollups(f"rollups_{name}") for level, name in {MINUTE: "1m", FIVE_MINUTES: "5m", HOUR: "1h"}.items()}
+
+
+class Partitioning(NamedTuple):
+    """The column that a table is divided by on PostgreSQL, and the width of a part in seconds."""
+
+    column: str
+    width: int
+
+
+PARTITIONED = {
+    "minutes": Partitioning("minute", DAY // 4),
+    "five_minutes": Partitioning("minute", DAY),
+    "hours": Partitioning("minute", DAY),
+    "rollups_1m": Partitioning("began", DAY),
+    "rollups_5m": Partitioning("began", DAY),
+    "rollups_1h": Partitioning("began", 30 * DAY),
+    "episodes": Partitioning("day", DAY),
+    "events": Partitioning("day", 30 * DAY),
+}
+for _name, _part in PARTITIONED.items():
+    # by which SQLite, that has no parts, finds what is too old
+    Index(f"{_name}_age", metadata.tables[_name].c[_part.column]).ddl_if(dialect="sqlite")

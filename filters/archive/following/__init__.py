@@ -1,0 +1,1 @@
+"""Following the raw streams of the partitions, beside the filter."""

@@ -1,0 +1,66 @@
+"""What the archive says in the shards of itself: which entries it still needs, by what is durable, and its books."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from acquisition.errors import FrameError
+from acquisition.link.batch import Command
+from acquisition.link.cluster import Cluster
+from acquisition.snapshot.registered import ARCHIVE
+from acquisition.wire import archived, keys, readers
+from acquisition.wire.layout import Layout
+from acquisition.wire.readers import Reader
+from filters.archive.following.entry_ids import after, before
+from filters.archive.following.partition import Partition
+
+EVERY = 5.0
+_DAY_MS = 86_400_000
+
+
+class Clock(NamedTuple):
+    """The shard's clock in milliseconds: up to when a partition was read, and ``now`` at ``asked``, CLOCK_MONOTONIC."""
+
+    until: int
+    now: int
+    asked: float
+
+
+def published(cluster: Cluster, layout: Layout, numbers: Iterable[int]) -> dict[int, bytes]:
+    """The oldest entry that was still needed of these partitions as it was last claimed, by number; those that nobody
+    has claimed, or whose shard does not answer, are left out. To be read before the cursors of the database, which
+    are as far or farther, unless it has gone back. Raises ShardError."""
+    wanted = sorted(numbers)
+    names = [keys.readers(layout.tags[number]) for number in wanted]
+    found = {}
+    for number, reply in zip(wanted, cluster.gather([(key, ("HGET", key, ARCHIVE)) for key in names]), strict=True):
+        if isinstance(reply, bytes):
+            with suppress(FrameError):
+                found[number] = after(readers.decode(reply).cursor)
+    return found
+
+
+def commands(
+    partitions: Iterable[Partition],
+    clocks: Mapping[int, Clock],
+    durable: Mapping[int, bytes],
+    seconds: float,
+    trouble: str = "",
+) -> list[Command]:
+    """The claims and books of partitions that were read; claims last for ``seconds`` from the next one on; ``durable``
+    is the oldest entry that is needed, by number, ``trouble`` what the database is waited for."""
+    found: list[Command] = []
+    due = time.monotonic() + EVERY
+    for one in partitions:
+        clock = clocks.get(one.number)
+        if clock is not None:
+            expires = clock.now + round(1000 * (due - clock.asked + seconds))
+            claim = Reader(before(durable[one.number]), expires, clock.until, *one.counts, trouble)
+            name = keys.readers(one.tag)
+            found += [(name, ("HSET", name, ARCHIVE, readers.encode(claim))), (name, ("PEXPIRE", name, _DAY_MS))]
+            name = keys.archived(one.tag)
+            found.append((name, ("SET", name, archived.encode(one.books), "PX", _DAY_MS)))
+    return found

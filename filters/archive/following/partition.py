@@ -1,0 +1,360 @@
+"""One partition of the archive: from stream entries to what a transaction writes (pure).
+
+``take`` gets entries in the order of the stream, again and again if need be; ``close`` answers what the minutes that
+are over make durable, with the cursor and the state from which ``resume`` goes on. Between the two lies the store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from acquisition.config.archive import Archive
+from acquisition.errors import FrameError
+from acquisition.model.ticks import exact_interval
+from acquisition.wire import frame as wire
+from acquisition.wire import keys, readers, table
+from acquisition.wire.archived import Archived
+from acquisition.wire.frame import MOST_COUNTED, Frame
+from acquisition.wire.limits import Limits
+from acquisition.wire.signature import Verifier
+from acquisition.wire.stream_id import is_before, parse
+from filters.archive.following import state as states
+from filters.archive.following.entry_ids import START, after, before
+from filters.archive.following.state import State
+from filters.archive.minutes.gathering import Parts
+from filters.archive.minutes.intake import Intake
+from filters.archive.minutes.minute import Minute
+from filters.archive.minutes.notes import Notes
+from filters.archive.minutes.numbers import Numbers
+from filters.archive.minutes.positions import Positions
+from filters.archive.minutes.resource_set import ResourceSet
+from filters.archive.minutes.values import (
+    DAY,
+    MINUTE,
+    Advance,
+    Batch,
+    Cursor,
+    Event,
+    MinuteMatrix,
+    Position,
+    Series,
+    Statistic,
+)
+from filters.archive.minutes.whereabouts import Whereabouts
+
+CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
+AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
+_HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
+_FORGET_MS = 3_600_000  #: longer than any stream reaches back
+_SILENT_MS = 60_000  #: since a set reported, and it may leave the memory
+_MOST_SILENT = 8  #: sets of a partition that stay all the same, so that a restart of some hosts asks no database
+_AGAIN_MS = 60_000  #: before the cursor, that is read once more
+_CONFIGURED = Archive()
+
+
+class Rules(NamedTuple):
+    """Seconds: how long after its end a minute closes, and how old a tick may be; ``percentiles`` are patterns
+    SET.METRIC of what gets some, ``limits`` are those of hosts."""
+
+    grace: float = _CONFIGURED.grace_seconds
+    retention: float = _CONFIGURED.minutes_days * DAY
+    percentiles: tuple[str, ...] = ()
+    limits: Limits = Limits()
+
+
+class Counts(NamedTuple):
+    """Samples: durable in the archive, never to be in it, and in memory alone."""
+
+    archived: int
+    gap: int
+    open: int
+
+
+class Partition:
+    """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions;
+    ``verifier`` None: signatures are not looked at."""
+
+    def __init__(
+        self,
+        number: int,
+        partitions: int,
+        rules: Rules,
+        whereabouts: Whereabouts | None = None,
+        verifier: Verifier | None = None,
+    ) -> None:
+        self.number = number
+        self.tag = keys.tags(partitions)[number]
+        self.read = START
+        self.commit_id = 0
+        self.entry = START  #: the oldest that is still needed, as of the last commit
+        self._rules = rules
+        self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
+        self._sets: dict[tuple[int, int], ResourceSet] = {}
+        self._closed = 0  #: minutes that begin before it are closed
+        self._notes = Notes(number)
+        self._intake = Intake(number, partitions, rules.limits, verifier, self._notes)
+        self._news = False
+        self._late_since = 0  #: milliseconds of the first entry that came late, or event, and is not written
+        self._positions = Positions()
+        self._reached = START  #: the newest entry that was taken, whatever is read again
+        self._returned = b""  #: as ``State`` has it
+        self.returning = False  #: that the database has gone back is not durable yet
+        self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
+        self.sought: set[tuple[int, int]] = set()  #: (host, resource set) that the database is to be asked for
+
+    # ---------------------------------------------------------------- going on
+
+    def resume(self, cursor: Cursor) -> None:
+        """Go on behind a commit that this or another archiver made."""
+        self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
+        self.read = self._reached = before(self.entry)
+        self._closed, (archived, gap), sets, self._returned = states.decode(cursor.state)
+        self._past = [archived, gap]
+        for document in sets:
+            self._set(*document[:2]).restore(document)
+            self._intake.sizes.note(document[0], document[1], 0)
+        self._positions = Positions(one for one in cursor.positions if one[:2] in self._sets)
+        self.rewind()  # the shard may be another one by now
+
+    def rewind(self) -> None:
+        """Read again what came in the last minute before the cursor: what is known is dropped."""
+        self.read = max(START, b"%d-0" % max(0, parse(min(self.read, self.entry, key=parse))[0] - _AGAIN_MS))
+        if parse(self.read) <= (0, 0):
+            self.read = START
+
+    def begin_anew(self) -> None:
+        """The stream is another one: read it from its start."""
+        self.read = START
+
+    @property
+    def reached(self) -> bytes:
+        """The newest entry that was ever taken."""
+        return self._reached
+
+    @property
+    def counts(self) -> Counts:
+        """The books of this partition."""
+        (archived, gap), waiting = self._past, 0
+        for one in self._sets.values():
+            archived += one.archived - one.unwritten
+            gap += one.gap + sum(known.gap for known in one.numbers.values())
+            waiting += one.open_samples + one.unwritten
+        return Counts(archived, min(gap, MOST_COUNTED), waiting)
+
+    @property
+    def books(self) -> list[Archived]:
+        """The same of each resource set of each host that reported within an hour."""
+        return [one.books for one in self._sets.values()]
+
+    @property
+    def open_episodes(self) -> int:
+        """Episodes that may go on."""
+        return sum(len(one.episodes) for one in self._sets.values())
+
+    def nameless(self) -> list[tuple[int, int]]:
+        """The sets whose table has not been seen: the filter may hold it."""
+        return [key for key, one in self._sets.items() if one.table is None and (one.minutes or one.late)]
+
+    def learn(self, host: int, resource_set: int, payload: bytes) -> None:
+        """The table of a set. Raises FrameError."""
+        self._set(host, resource_set).learn(table.decode(payload))
+
+    # ---------------------------------------------------------------- entries
+
+    def take(self, entries: Sequence[Any]) -> int:
+        """Entries in stream order; answers how many samples were new. What is no frame, or not signed by its host, is
+        the filter's to reject; whatever else cannot be taken is one entry, and an event. Stops at a set that the
+        database may know: ``sought`` has it then."""
+        samples = 0
+        for place, (entry, fields) in enumerate(entries):
+            frame = self._intake.frame_in(entry, fields)
+            if frame is not None and self._may_be_spilled(frame):
+                frames = [self._intake.frame_in(*each) for each in entries[place:]]
+                self.sought = {(one.host, one.resource_set) for one in frames if one and self._may_be_spilled(one)}
+                break
+            self.read = entry
+            if frame is not None:
+                samples += self._intake.tried(entry, partial(self._take, entry, frame)) or 0
+        self._reached = max(self._reached, self.read, key=parse)
+        return samples
+
+    def recall(self, found: Iterable[Position]) -> None:
+        """What the database knows of the sets that are ``sought``."""
+        for key in self.sought:
+            self._set(*key)
+        for position in found:
+            one = self._set(position.host, position.resource_set)
+            one.numbers[position.epoch], one.heard[position.epoch] = Numbers.resumed(position.sequence), 0
+            self._positions.recall(position)
+        self.sought = set()
+
+    def _may_be_spilled(self, frame: Frame) -> bool:
+        return self.commit_id != 0 and (frame.host, frame.resource_set) not in self._sets
+
+    def see_cut(self, data: bytes) -> None:
+        """The mark of a trim that did not wait: report it if what was cut had not been read."""
+        try:
+            first = readers.decode_cut(data).first
+        except FrameError:
+            return
+        if self._reached != START and is_before(after(self._reached), first):
+            self._notes.of_entry("cut", first, {"after": self._reached.decode(), "first": first.decode()})
+
+    def note_return(self, entry: bytes) -> bool:
+        """Report that the database, which had come up to ``entry``, is where it was before; unless that was reported,
+        by an archiver that could not claim what it needs from there on."""
+        if entry == self._returned:
+            return False
+        self._notes.of_entry("database_went_back", entry, {"from": entry.decode(), "to": self.entry.decode()})
+        self._returned, self.returning = entry, True
+        return True
+
+    def written(self) -> None:
+        """What was closed is durable."""
+        self.returning = False
+        for one in self._sets.values():
+            one.unwritten = 0
+
+    def refuse(self, minute: MinuteMatrix) -> None:
+        """A minute that cannot be stored will never be in the archive."""
+        one = self._set(minute.series.host, minute.series.resource_set)
+        samples = int(minute.values[Statistic.COUNT].sum())
+        one.archived -= samples
+        one.gap += samples
+        one.unwritten -= samples
+
+    def _take(self, entry: bytes, frame: Frame) -> int:
+        one, now = self._set(frame.host, frame.resource_set), parse(entry)[0]
+        known = one.numbers.get(frame.epoch)
+        if known is None:
+            known = one.numbers[frame.epoch] = Numbers.before(frame.sequence, frame.made)
+            if len(one.numbers) > 1:
+                self._notes.restarted(frame, now)
+        if not known.is_possible(frame.sequence, (now - one.heard.get(frame.epoch, now)) / 1000.0):
+            reason = f"frame {frame.sequence} after {known.newest} of its epoch: nobody could have made so many"
+            self._notes.put_aside("implausible", entry, reason, frame.host)
+            return 0
+        one.heard[frame.epoch] = now
+        gap = known.gap
+        fresh = known.take(frame.sequence, frame.made, frame.samples, now)
+        if frame.kind == wire.KIND_TABLE:
+            named = table.decode(frame.payload)
+            self._intake.sizes.check_table(frame.host, len(named.metrics), len(named.entities))
+            one.learn(named)
+        sheds = bool(frame.hints & wire.HINT_SHEDS)
+        if fresh and known.gap != gap:
+            self._notes.lose("shed" if sheds else "loss", frame, now, known.gap - gap)
+        if known.holes:
+            for hole in known.give_up(frame.floor, now - _HOLE_MS):
+                frames = hole.high - hole.low + 1
+                if sheds and hole.high < frame.floor:
+                    self._notes.lose("shed", frame, now, hole.samples, frames)
+                else:
+                    self._notes.note(one.gap_event(frame.epoch, hole, now, "not in the stream"))
+        self._news |= fresh
+        if not fresh or frame.kind != wire.KIND_SAMPLES or not frame.samples:
+            return 0
+        time = frame.tick * exact_interval(frame.interval)
+        if not now / 1000.0 - self._rules.retention <= time <= now / 1000.0 + AHEAD_SECONDS:
+            known.lose(frame.samples)
+            self._notes.lose("gap", frame, now, frame.samples, reason=CLOCK)
+            return 0
+        try:
+            self._place(one, frame, entry, time, now)
+        except Exception:  # it is rejected
+            known.lose(frame.samples)
+            raise
+        return frame.samples
+
+    def _place(self, one: ResourceSet, frame: Frame, entry: bytes, time: float, now: int) -> None:
+        minute = int(time // MINUTE) * MINUTE
+        late = minute < self._closed
+        held = one.late if late else one.minutes
+        if late and not self._late_since:
+            self._late_since = now
+        series = Series(frame.host, frame.resource_set, frame.epoch, frame.schema)
+        found = held.get((series, minute))
+        if found is None:
+            kept = one.percentiles(frame.metrics, self._rules.percentiles)
+            found = held[(series, minute)] = Minute(series, minute, frame.metrics, entry, late, kept)
+        if found.rollup.metrics != frame.metrics:
+            one.numbers[frame.epoch].lose(frame.samples)
+            self._notes.lose("gap", frame, now, frame.samples, reason="of another width than its schema")
+            return
+        found.first = min(found.first, entry, key=parse)
+        found.add(frame, time, now)
+
+    def _set(self, host: int, resource_set: int) -> ResourceSet:
+        key = (host, resource_set)
+        found = self._sets.get(key)
+        if found is None:
+            found = self._sets[key] = ResourceSet(host, resource_set)
+        return found
+
+    def happened(self, event: Event) -> None:
+        """An event that others have reported; it is written a grace later at the latest."""
+        self._notes.note(event)
+        self._late_since = self._late_since or round(event.time * 1000)
+
+    # ---------------------------------------------------------------- commits
+
+    def due(self, now: int) -> bool:
+        """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet, or something
+        has come late or happened a grace ago, or it is not durable yet that the database went back."""
+        if self.returning:
+            return True
+        if self._late_since and now - self._late_since > 1000 * self._rules.grace:
+            return True
+        return self._news and self._closing(now) > self._closed
+
+    def _closing(self, now: int) -> int:
+        return int((now / 1000.0 - self._rules.grace) // MINUTE) * MINUTE
+
+    def close(self, now: int, finish: bool = False) -> Batch:
+        """Close what is over, or all that is open to ``finish``; the batch of this partition alone, from whose commit
+        this object goes on."""
+        self._closed = max(self._closed, self._closing(now))
+        if finish:
+            open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
+            self._closed = max([self._closed, *open_ones])
+        parts = Parts(self._notes.tell(), self._whereabouts)
+        self._late_since = 0
+        for one in self._sets.values():
+            parts.close_set(one, self._closed, self._rules.percentiles)
+        changed = self._positions.changed(self._sets.values())
+        self._forget(now, parts)
+        firsts = [minute.first for one in self._sets.values() for minute in one.minutes.values()]
+        self.entry = min(firsts, key=parse, default=after(self.read))
+        previous, self.commit_id = self.commit_id, int.from_bytes(os.urandom(8)) >> 1 or 1
+        self._news = bool(firsts) or self.open_episodes > 0
+        entry, forgotten = self.entry.decode(), self._positions.forgotten()
+        return parts.batch(Advance(self.number, previous, self.commit_id, entry, self._state(), changed, forgotten))
+
+    def _state(self) -> bytes:
+        archived, gap = self._past
+        sets = tuple(one.document() for one in self._sets.values())
+        return states.encode(State(self._closed, (archived, gap), sets, self._returned))
+
+    def _forget(self, now: int, parts: Parts) -> None:
+        """Let epochs go that were silent for so long that no stream holds anything of them; and of the sets
+        that are silent all but some: the database has what is needed when they come back."""
+        for one in list(self._sets.values()):
+            for epoch in one.forget(now - _FORGET_MS):
+                self._positions.forget(one, epoch)
+            if not (one.numbers or one.unwritten):
+                self._let_go(one, parts)
+        silent = [one for one in self._sets.values() if one.is_durable and one.newest < now - _SILENT_MS]
+        for one in sorted(silent, key=lambda one: one.newest)[: max(0, len(silent) - _MOST_SILENT)]:
+            self._positions.spill(one)
+            one.forget(now)
+            self._let_go(one, parts)
+
+    def _let_go(self, one: ResourceSet, parts: Parts) -> None:
+        parts.episodes += one.episodes.end()
+        parts.entities += one.changed(one.inventory.end())
+        self._past = [self._past[0] + one.archived, self._past[1] + one.gap]
+        del self._sets[one.host, one.resource_set]
+        self._intake.sizes.remove(one.host, one.resource_set)

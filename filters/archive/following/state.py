@@ -1,0 +1,51 @@
+"""The bytes of what a partition of the archive needs to go on: ``partitions.state``.
+
+One byte of version, then zlib's of msgpack's of ``[closed, [archived, gap], [set, …], returned]``; a set is ``[host,
+resource set, numbers, archived, gap, made, episodes, inventory]`` as the ``document`` of each says. Arrays are
+little-endian bytes: an entity takes 24 before they are compressed.
+``tests/filters/archive/test_state.py`` holds golden bytes and round trips.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, NamedTuple
+
+import msgspec
+
+from filters.archive.database.errors import ArchiveDamaged
+
+VERSION = 2
+#: Bytes that a state may take: ten million entities in one partition.
+MOST = 256 << 20
+_LEVEL = 1  #: ids do not compress, all else does at once
+
+
+class State(NamedTuple):
+    """``past``: archived samples and gaps of sets that are forgotten; ``sets`` as ``ResourceSet.document``."""
+
+    closed: int = 0  #: minutes that begin before it are closed
+    past: tuple[int, int] = (0, 0)
+    sets: tuple[list[Any], ...] = ()
+    returned: bytes = b""  #: the entry up to which the database had come when it was last found to have gone back
+
+
+def encode(state: State) -> bytes:
+    """The bytes of a state."""
+    return bytes([VERSION]) + zlib.compress(msgspec.msgpack.encode(state), _LEVEL)
+
+
+def decode(data: bytes) -> State:
+    """The state in ``data``; of none when it is empty. Raises ArchiveDamaged."""
+    if not data:
+        return State()
+    if data[0] != VERSION:
+        raise ArchiveDamaged(f"the state of a partition is of version {data[0]}, this archiver knows {VERSION}")
+    try:
+        whole = zlib.decompressobj()
+        text = whole.decompress(data[1:], MOST)
+        if whole.unconsumed_tail:
+            raise ArchiveDamaged(f"the state of a partition is larger than {MOST} bytes")
+        return msgspec.msgpack.decode(text, type=State)
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ArchiveDamaged(f"the state of a partition is damaged: {error}") from error

@@ -1,0 +1,207 @@
+"""What is written into the archive: one value per row, one ``Batch`` per transaction.
+
+Times are seconds since 1970 (UTC). Ids (hosts, entities, epochs, commit ids) are unsigned 64-bit numbers as on the
+wire; the store maps them to what SQL has. Text may be any ``str``: NUL and lone surrogates are kept by a reversible
+escape (``filters.archive.minutes.escape``).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.uint64]
+
+MINUTE, FIVE_MINUTES, HOUR, DAY = 60, 300, 3600, 86400
+
+
+class Statistic(enum.IntEnum):
+    """The planes of a rollup. The names are the columns in SQL."""
+
+    COUNT = 0  #: samples, valid or not
+    VALID = 1  #: samples that the other figures are of
+    MEAN = 2
+    DEVIATION = 3  #: of the population: sqrt(M2 / valid)
+    LOW = 4
+    HIGH = 5
+    LAST = 6  #: the newest valid value, by tick
+    P95 = 7  #: by nearest rank, where configured; samples that came late are not in it
+
+
+class Series(NamedTuple):
+    """Whose rollup it is. A change of the schema begins another series."""
+
+    host: int
+    resource_set: int  #: acquisition.model.metric.resource_set_id
+    epoch: int
+    schema: int  #: acquisition.model.metric.schema_hash
+
+
+class MinuteMatrix(NamedTuple):
+    """One minute of all entities of a resource set, or 5 minutes or an hour of them.
+
+    Written again under the same series and minute it is merged into what is there: counts add up, mean and deviation
+    as in Chan's formula, low and high; ``last`` is that of the newer ``tick``. So a late frame is written as a matrix
+    of its own samples alone, with ``late`` as the number of them.
+    """
+
+    series: Series
+    minute: int  #: when it began, seconds since 1970, a multiple of 60
+    tick: int  #: the newest tick in it, which orders ``last``; of longer ones the newest minute
+    ids: Ids  #: entities
+    values: Floats  #: len(Statistic) x entities x metrics, NaN where missing
+    late: int = 0  #: samples that came after the minute was closed
+    passed_on: bool = False  #: a minute that is in the coarser levels
+    sketch: bytes | None = None  #: ``filters.archive.minutes.sketch`` of the metrics that get percentiles
+
+
+class Copy(NamedTuple):
+    """An invalid sample as it was; ``value`` is NaN where there was none."""
+
+    time: float
+    value: float
+
+
+class Episode(NamedTuple):
+    """A run of invalid samples of one metric of one entity with one code.
+
+    The first six fields, with the UTC day of ``start``, are its key: written again the newer state replaces the older
+    one, whole. An episode that goes on over midnight UTC is closed there and another one opened.
+    """
+
+    host: int
+    resource_set: int
+    entity: int
+    metric: str
+    code: int  #: acquisition.model.codes, without OUTLIER_FLAG
+    start: float
+    end: float  #: of the last invalid sample so far
+    samples: int
+    open: bool
+    copies: tuple[Copy, ...] = ()
+
+
+class Event(NamedTuple):
+    """Something that happened; the same event written twice is one row.
+
+    ``kind`` is a word (docs/archive.md has all of them); ``details`` is what JSON can hold (a NaN becomes null).
+    """
+
+    time: float
+    kind: str
+    host: int | None = None
+    entity: int | None = None
+    details: Mapping[str, Any] = {}
+
+
+class HostRow(NamedTuple):
+    """A host by its name; ``first`` and ``seen`` widen what is known."""
+
+    host: int
+    name: str
+    first: float
+    seen: float
+
+
+class EntityEpoch(NamedTuple):
+    """An entity on a host, from when it appeared to when it vanished. Key: entity and host.
+
+    Written again it widens ``appeared`` and ``seen`` and sets ``vanished``; names are kept.
+    A VM that moved is another entity with the same ``stable`` and ``moved_from``.
+    """
+
+    entity: int
+    host: int
+    resource_set: int
+    kind: str  #: host, process, vm
+    stable: str
+    epoch: str
+    name: str
+    appeared: float
+    seen: float
+    vanished: float | None = None
+    moved_from: int | None = None  #: the host on which it was before
+    labels: Mapping[str, str] = {}
+
+
+class MetricDefinition(NamedTuple):
+    """The column ``place`` (0, 1 …) of frames of a schema; ``low`` and ``high`` may be infinite."""
+
+    schema: int
+    place: int
+    resource_set: str
+    name: str
+    unit: str
+    kind: str
+    low: float
+    high: float
+    help: str
+
+
+class Unprovided(NamedTuple):
+    """A metric that a source never provides on a host: inventory, and no episode."""
+
+    host: int
+    resource_set: int
+    metric: str
+    since: float
+
+
+class Run(NamedTuple):
+    """A run of an experiment; written again its end and figures are set."""
+
+    name: str
+    started: float
+    command: str
+    ended: float | None = None
+    figures: Mapping[str, Any] = {}
+
+
+class Position(NamedTuple):
+    """The newest sequence number of (host, resource set, epoch) whose samples are in the archive."""
+
+    host: int
+    resource_set: int
+    epoch: int
+    sequence: int
+
+
+class Cursor(NamedTuple):
+    """How far a partition is in the archive. ``commit_id`` 0: nothing of it is."""
+
+    partition: int
+    commit_id: int = 0
+    entry: str = "0-0"  #: the oldest stream entry that an open minute still needs
+    state: bytes = b""  #: filters.archive.following.state
+    positions: tuple[Position, ...] = ()
+
+
+class Advance(NamedTuple):
+    """A partition goes on from the commit ``previous`` to ``commit_id``; ``positions`` are those that changed."""
+
+    partition: int
+    previous: int  #: commit_id as ``Store.cursors`` or the last commit had it; 0: the first
+    commit_id: int  #: fresh and random, not 0
+    entry: str
+    state: bytes = b""
+    positions: tuple[Position, ...] = ()
+    forgotten: tuple[Position, ...] = ()  #: of epochs that are over: their rows are removed
+
+
+class Batch(NamedTuple):
+    """What one transaction writes: all of it, or nothing."""
+
+    advances: tuple[Advance, ...]  #: in ascending order of partitions
+    minutes: tuple[MinuteMatrix, ...] = ()
+    episodes: tuple[Episode, ...] = ()
+    events: tuple[Event, ...] = ()
+    hosts: tuple[HostRow, ...] = ()
+    entities: tuple[EntityEpoch, ...] = ()
+    metrics: tuple[MetricDefinition, ...] = ()
+    unprovided: tuple[Unprovided, ...] = ()
+    runs: tuple[Run, ...] = ()
