@@ -36,9 +36,9 @@ from experiments.emulation.workload import Workload, host_number, resource_set
 from experiments.harness import outcome
 from experiments.processes.program import program
 from filters.runtime.memory import keep_freed_memory
-from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from probes.metrics import RESOURCE_SETS
 
 _POOL = 16

@@ -6,7 +6,7 @@ frozen or failing over: a fault. Everything is then kept and sent later, and the
 When the cursor *moves* and the age grows all the same, more is made than is applied: overload. A
 catch-up after a fault makes the age fall, and one that waits for its turn stands still: neither is overload.
 
-What is shed follows from the fair share that the filter publishes (``filters.worker.fair_share``): a probe that
+What is shed follows from the fair share that the filter publishes (``filters.worker.loop.fair_share``): a probe that
 makes more samples than that thins its frames to ``share`` = fair share / rate, one that makes less
 sheds nothing for five times as long. So the most talkative go first (max-min fairness: Bertsekas and
 Gallager, Data Networks, section 6.5.2). Afterwards the share is cut whenever the filter falls behind again,

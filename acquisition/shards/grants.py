@@ -77,7 +77,7 @@ USERS: dict[str, tuple[Grant, ...]] = {
         Grant("get pttl", (_LAYOUTS,)),
         _EARLIER,
         Grant("set", written=(_LAYOUTS,)),
-        Grant("xinfo|stream xrevrange", ("raw:{}",)),  # what follows is the guard's (filters/worker/guard.py)
+        Grant("xinfo|stream xrevrange", ("raw:{}",)),  # what follows is the guard's (filters/worker/loop/guard.py)
         Grant("scan"),
         Grant("strlen del", ("status:*", "raw:*"), ("status:*", "raw:*")),
         Grant("xadd pexpire", ("events:{}",), ("events:{}",)),

@@ -22,7 +22,7 @@ class Commit(NamedTuple):
     """``id`` is fresh and random in every commit; ``cursor`` is the newest entry of the raw stream that it covers.
 
     ``rejected`` counts the entries that were rejected since the stream began. ``fair_share`` in
-    samples/s is the limit above which probes shed (``filters.worker.fair_share``); 0: none.
+    samples/s is the limit above which probes shed (``filters.worker.loop.fair_share``); 0: none.
     """
 
     id: bytes

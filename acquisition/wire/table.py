@@ -26,7 +26,7 @@ _COLUMNS = 4096  #: that are remembered: hosts of one kind have the same ones
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
 VM = "vm"  #: the kind of entities that migrate
-#: A label of VMs, from the filter: since when the host has reported it without a break (``filters.worker.first_seen``).
+#: A label of VMs, from the filter: since when the host has reported it without a break.
 FIRST_SEEN = "first_seen"
 
 

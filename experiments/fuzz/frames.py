@@ -27,9 +27,9 @@ from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import Unsound
 from filters import kernels
 from filters.archive.following import partition as archive
-from filters.worker.partition import Partition
-from filters.worker.settings import FilterSettings
-from filters.worker.smoothing import Smoother
+from filters.worker.compute.smoothing import Smoother
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step.native import STEP
 from probes.metrics import PROCESSES
 

@@ -33,11 +33,11 @@ from acquisition.wire.table import Entity, Table
 from experiments.fuzz import tellings
 from experiments.fuzz.line_oracle import Unsound
 from filters.archive.status_command import _by_host
-from filters.worker.dormant_positions import DormantPositions
-from filters.worker.name_table import learn
-from filters.worker.partition import Partition
-from filters.worker.sequence import Track
-from filters.worker.settings import FilterSettings
+from filters.worker.partitions.dormant_positions import DormantPositions
+from filters.worker.partitions.name_table import learn
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.sequence import Track
+from filters.worker.partitions.settings import FilterSettings
 from probes.metrics import PROCESSES
 
 TICK = 1_700_000_000

@@ -92,9 +92,9 @@ def worker(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     from acquisition.wire import frame as wire
     from acquisition.wire import keys, table
     from filters.runtime.memory import keep_freed_memory
-    from filters.worker.assembly import lone_worker
     from filters.worker.inputs.plan import InputsSettings
-    from filters.worker.settings import FilterSettings
+    from filters.worker.loop.assembly import lone_worker
+    from filters.worker.partitions.settings import FilterSettings
     from probes.metrics import VMS
 
     keep_freed_memory()

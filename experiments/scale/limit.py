@@ -21,7 +21,7 @@ from experiments.harness.options import Options
 from experiments.harness.usage import cpu_seconds
 from experiments.processes.control import Child, python
 from experiments.scale.runs import RETENTION, WARM_UP, Extent, Row, tell
-from filters.worker.settings import FilterSettings
+from filters.worker.partitions.settings import FilterSettings
 
 _HOSTS, _QUICK_HOSTS = 4000, 200
 _ENTITIES, _METRICS = 100, 15

@@ -34,14 +34,14 @@ from acquisition.wire.signature import Verifier
 from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
 from filters.runtime.memory import keep_freed_memory
-from filters.worker.assembly import leasing_worker, say
-from filters.worker.format_watch import FormatWatch
-from filters.worker.guard import Guard
 from filters.worker.inputs.plan import ANY, InputsSettings, misnamed
-from filters.worker.leases.leases import Leases, new_holder
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import leasing_worker, say
+from filters.worker.loop.format_watch import FormatWatch
+from filters.worker.loop.guard import Guard
+from filters.worker.loop.leases import Leases, new_holder
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step import native
-from filters.worker.worker import Worker
 
 _DESCRIPTION = """\
 Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and

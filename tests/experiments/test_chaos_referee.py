@@ -21,8 +21,8 @@ from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
 from experiments.chaos.observer import Seen
 from experiments.emulation.workload import host_number
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.waiting import PATIENCE
 
 LOAD = Load(hosts=2, entities=4, metrics=5, interval=1.0, seed=5, invalid=0.05)

@@ -17,8 +17,8 @@ from acquisition.shards.nodes import Members
 from acquisition.status import health
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import CONTESTED, Position
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support import ROOT
 from tests.support.applied import position_of
 from tests.support.processes import started

@@ -22,8 +22,8 @@ from acquisition.shards.launch import Shards
 from acquisition.wire import frame, keys
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support import ROOT
 from tests.support.applied import position_of
 from tests.support.waiting import eventually

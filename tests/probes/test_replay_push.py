@@ -12,8 +12,8 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from probes import replay_command
 from tests.support import FIXTURES
 

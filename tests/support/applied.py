@@ -9,7 +9,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.wire import keys, position, rejected
 from acquisition.wire.position import Position
 from acquisition.wire.rejected import Rejected
-from filters.worker.worker import Worker
+from filters.worker.loop.worker import Worker
 from tests.support.waiting import PATIENCE, eventually
 
 TAGS = keys.tags(keys.DEFAULT_PARTITIONS)

@@ -16,10 +16,10 @@ from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from acquisition.wire.table import Entity, Table
-from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support import layouts
 from tests.support.feeder import Feeder
 from tests.support.holding import hold_partitions

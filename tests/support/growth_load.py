@@ -36,8 +36,8 @@ FILTER = """
 import sys
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.local_shards import LocalShards
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 cluster = Cluster(LocalShards(sys.argv[1]))
 lone_worker(cluster, read_layout(cluster), FilterSettings()).run(lambda: False)
 """

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from acquisition.link.cluster import Cluster, read_layout
-from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.data_center import Machine
 from tests.support.holding import hold_partitions
 

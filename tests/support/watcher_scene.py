@@ -22,8 +22,8 @@ from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from probes.metrics import RESOURCE_SETS
 from tests.support.feeder import Feeder
 from tests.support.holding import hear_probes, hold_partitions

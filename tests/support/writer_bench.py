@@ -22,9 +22,9 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.signature import Verifier
 from acquisition.wire.table import Entity, Table
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import position_of
 from tests.support.processes import slept
 from tests.support.waiting import PATIENCE, eventually

@@ -14,7 +14,7 @@ from acquisition.wire.inputs import Floats
 from acquisition.wire.recent import SLOT_DTYPE, Head
 from filters.worker.inputs import growing
 from filters.worker.inputs.plan import Plan
-from filters.worker.rows import Stayed
+from filters.worker.inputs.rows import Stayed
 
 Ids = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.uint32]

@@ -14,7 +14,7 @@ from filters.worker.inputs.growing import Also
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring
-from filters.worker.rows import who_stayed
+from filters.worker.inputs.rows import who_stayed
 
 VALID, COUNTED, ABOVE = map(wire.COUNTS.index, ("valid", "counted", "above"))
 MEAN, AGE = map(wire.DERIVED_PLANES.index, ("mean", "age"))

@@ -105,7 +105,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Compared by filters.worker.step.agreed. */
+/* Compared by filters.worker.compute.agreed. */
 static int list_agreed(PyObject *table)
 {
     return 1 AGREE_SMOOTHED AGREE_FRAME_HEADER

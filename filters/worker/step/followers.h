@@ -1,4 +1,4 @@
-/* Takes the frames of one read that simply follow, as filters.worker.partition.Partition.take takes any other. */
+/* Takes the frames of one read that simply follow, as filters.worker.partitions.partition.Partition.take takes any other. */
 
 enum { ENTRY_SIZE = 2, FIELD_SIZE = sizeof ENTRY_FIELD - 1 };
 

@@ -1,4 +1,4 @@
-/* One tick of the decision inputs of one frame: what filters.worker.inputs.stage computes with numpy, in one pass.
+/* One tick of the decision inputs of one frame: what filters.worker.compute.stage computes with numpy, in one pass.
 
    The memory of a resource set's inputs begins with the section as the record has it, so that encoding it
    is copying it (docs/decisions/0018). numpy stays the definition: the same operations on float32, tested equal

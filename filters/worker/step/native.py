@@ -1,8 +1,8 @@
 """The step of the filter in C, where it could be compiled: the same figures for a fraction of the CPU time.
 
 ``STEP`` is what ``filters.worker.step._step`` offers, or None: then numpy computes, in batches of many frames
-(``filters.kernels.numpy_step``, ``filters.worker.inputs.stage``), as where it is switched off
-(``acquisition.compiled``). ``filters.worker.step.agreed`` compares it with the definitions.
+(``filters.kernels.numpy_step``, ``filters.worker.compute.stage``), as where it is switched off
+(``acquisition.compiled``). ``filters.worker.compute.agreed`` compares it with the definitions.
 """
 
 from __future__ import annotations

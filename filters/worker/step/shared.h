@@ -1,4 +1,4 @@
-/* What the step shares with Python: each list and number stands here alone in C, and filters.worker.step.agreed compares it
+/* What the step shares with Python: each list and number stands here alone in C, and filters.worker.compute.agreed compares it
    with the definitions. */
 
 /* acquisition.model.codes */
@@ -41,13 +41,13 @@ enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
 
 #define ENTRY_FIELD "f" /* acquisition.wire.keys */
 
-/* filters.worker.partition.Accepted */
+/* filters.worker.partitions.partition.Accepted */
 #define PARTS_ACCEPTED(DO) \
     DO(PARTITION_AT, "partition") DO(STATE_AT, "state") DO(SAMPLES_AT, "samples") DO(DATA_AT, "data") \
     DO(FRAME_AT, "frame")
 enum { PARTS_ACCEPTED(AS_PLACE) ACCEPTED_PARTS };
 
-/* The attributes that are read of Python's objects: of filters.worker.state.State, and of
-   filters.worker.partition.Partition. */
+/* The attributes that are read of Python's objects: of filters.worker.partitions.state.State, and of
+   filters.worker.partitions.partition.Partition. */
 #define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_shape, "shape") DO(s_stepper, "stepper") DO(s_track, "track")
 #define ATTRIBUTES_OF_PARTITION(DO) DO(s_records, "records") DO(s_extra, "extra")

@@ -131,7 +131,7 @@ static int leave(const Turn *turn, const Run *run, size_t done, PyObject *left)
 
 PyDoc_STRVAR(run_all_doc,
 "run_all(accepted, now, moment) -> left\n\n"
-"Step over the frames of a list of filters.worker.partition.Accepted, those of one state in their order, up to the\n"
+"Step over the frames of a list of filters.worker.partitions.partition.Accepted, those of one state in their order, up to the\n"
 "first that does not simply follow the one before it. The SET commands of their records go to ``records`` of the\n"
 "partition by their prefix, without those that a later frame of the same run replaces, the SETRANGE commands of rows of\n"
 "recent values and of seeds to its ``extra``. ``left`` has a list for each state that is not done: its first\n"

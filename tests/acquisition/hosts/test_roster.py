@@ -21,9 +21,9 @@ from acquisition.wire import keys, seen
 from acquisition.wire.seen import Seen
 from acquisition.wire.table import Entity, Table
 from filters.exposition.scrape import BLIND
-from filters.worker.assembly import lone_worker
-from filters.worker.dormant_positions import DormantPositions
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.dormant_positions import DormantPositions
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import sequence_of, turn_until
 from tests.support.emptied import flush
 from tests.support.feeder import Feeder

@@ -18,8 +18,8 @@ from acquisition.shards import status as shard_status
 from acquisition.shards.launch import running, start_shards
 from acquisition.shards.redis_binary import ENVIRONMENT, RedisBinary
 from experiments.processes import access
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.fixture_types import StartCluster

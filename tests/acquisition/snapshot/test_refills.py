@@ -13,8 +13,8 @@ from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.refills import KEPT, LOST
 from acquisition.wire import keys
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.fixture_types import StartCluster
 from tests.support.scene import Scene
 from tests.support.waiting import eventually

@@ -17,10 +17,10 @@ from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.decisions.picture import Conflict
 from filters.judging.judge import TickJudge
-from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.data_center import KEEP_TICKS, Guest, Machine, run, smooth, smoothing
 
 OWN = (Guest("a", 2.0, 4), Guest("b", 2.4, 2), Guest("c", 3.2, 16))

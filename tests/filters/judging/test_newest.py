@@ -16,7 +16,7 @@ from filters.decisions.method import method_of
 from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.verdict import Outcome
 from filters.judging.judge import TickJudge
-from filters.worker.worker import Worker
+from filters.worker.loop.worker import Worker
 from tests.support.data_center import Guest, Machine, run, smooth, smoothing
 
 STEPPED = 4  #: samples that a plateau takes

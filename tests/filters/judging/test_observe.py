@@ -27,9 +27,9 @@ from filters.judging import migration_store
 from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.data_center import GIB, HOST_METRICS, TICKS, Guest, Machine, flowing, run, smooth, smoothing
 from tests.support.holding import hold_partitions
 

@@ -18,10 +18,10 @@ from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels import Kernel
-from filters.worker.partition import Accepted, Partition
-from filters.worker.settings import FilterSettings
-from filters.worker.smoothing import Smoother
-from filters.worker.state import State
+from filters.worker.compute.smoothing import Smoother
+from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.settings import FilterSettings
+from filters.worker.partitions.state import State
 from filters.worker.step import native
 from filters.worker.step.native import Step
 from tests.support.scene import record

@@ -14,9 +14,9 @@ from acquisition.shards.migrate import trim_smoothed
 from acquisition.shards.nodes import Members
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
-from filters.worker.assembly import lone_worker
-from filters.worker.kept import Kept, Trim
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.kept import Kept, Trim
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, feed

@@ -21,8 +21,8 @@ from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, Placeme
 from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire import commit, keys
 from acquisition.wire.table import Entity
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.fixture_types import StartCluster
 from tests.support.holding import hold_partitions
 from tests.support.moving_vms import Host, Migration, Plant, Process, tag

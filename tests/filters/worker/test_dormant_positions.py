@@ -10,11 +10,11 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE, Position
-from filters.worker.assembly import lone_worker
-from filters.worker.dormant_positions import DormantPositions
-from filters.worker.settings import FilterSettings
-from filters.worker.state import State
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.dormant_positions import DormantPositions
+from filters.worker.partitions.settings import FilterSettings
+from filters.worker.partitions.state import State
 from tests.support.applied import position_of, turn_until
 from tests.support.feeder import Feeder
 
@@ -101,7 +101,7 @@ def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkey
     assert dormant.keep(state) == []  # there is nothing to remember
     state.track.epoch = 5
     assert len(dormant.keep(state)) == 2
-    monkeypatch.setattr("filters.worker.dormant_positions._MOST", 1)
+    monkeypatch.setattr("filters.worker.partitions.dormant_positions._MOST", 1)
     other = State("0.1", 8, 3, 3)
     other.track.epoch = 5
     assert [command.split(b"\r\n")[2] for command in dormant.keep(other)] == [b"HDEL", b"HSET", b"EXPIRE"]

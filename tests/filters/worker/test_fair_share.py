@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.worker.fair_share import FairShare, solve
-from filters.worker.pace import Pace
-from filters.worker.state import State
+from filters.worker.loop.fair_share import FairShare, solve
+from filters.worker.loop.pace import Pace
+from filters.worker.partitions.state import State
 
 RATES = st.lists(st.floats(0.0, 1e7), min_size=1, max_size=50)
 

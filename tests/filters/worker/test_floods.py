@@ -6,9 +6,9 @@ import numpy as np
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import position_of, turn_until
 from tests.support.feeder import Feeder
 

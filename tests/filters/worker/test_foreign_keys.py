@@ -15,12 +15,12 @@ from acquisition.wire import commit, keys, position, table
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.runtime.background_jobs import BackgroundJobs
-from filters.worker.assembly import leasing_worker
-from filters.worker.guard import Guard
-from filters.worker.leases.leases import new_holder
-from filters.worker.partition import Accepted, Partition
-from filters.worker.settings import FilterSettings
-from filters.worker.smoothing import Smoother
+from filters.worker.compute.smoothing import Smoother
+from filters.worker.loop.assembly import leasing_worker
+from filters.worker.loop.guard import Guard
+from filters.worker.loop.leases import new_holder
+from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import rejected_of
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed

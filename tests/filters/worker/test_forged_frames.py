@@ -18,8 +18,8 @@ from acquisition.wire import commit, frame, keys, signature
 from acquisition.wire.position import CONTESTED
 from acquisition.wire.rejected import Rejected
 from acquisition.wire.signature import Verifier
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import events_of, rejected_of
 from tests.support.granted import granted
 from tests.support.intruder import Intruded

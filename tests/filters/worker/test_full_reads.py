@@ -10,9 +10,9 @@ import numpy as np
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Connection
-from filters.worker.channel import Channel
-from filters.worker.partition import Partition
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.channel import Channel
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.feeder import Feeder
 from tests.support.waiting import PATIENCE, eventually
 

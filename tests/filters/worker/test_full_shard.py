@@ -12,12 +12,12 @@ from acquisition.link.resp import pack
 from acquisition.shards.launch import Shards
 from acquisition.wire import keys
 from filters import kernels
-from filters.worker import oom_commit
-from filters.worker.assembly import leasing_worker
-from filters.worker.leases.leases import new_holder
-from filters.worker.partition import Partition
-from filters.worker.restore import restore
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import leasing_worker
+from filters.worker.loop.leases import new_holder
+from filters.worker.partitions import oom_commit
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.restore import restore
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed

@@ -17,9 +17,9 @@ from acquisition.snapshot import books
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
 from filters.runtime.background_jobs import BackgroundJobs
-from filters.worker.assembly import lone_worker
-from filters.worker.guard import Guard
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.guard import Guard
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import events_of
 from tests.support.granted import granted, user
 from tests.support.intruder import Intruded

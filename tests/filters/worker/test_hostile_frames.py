@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from acquisition.wire import frame, smoothed
 from acquisition.wire.frame import Frame
 from filters import kernels
-from filters.worker.partition import Partition
-from filters.worker.settings import FilterSettings
-from filters.worker.smoothing import Smoother
+from filters.worker.compute.smoothing import Smoother
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step.native import STEP
 
 ALL = kernels.select(tuple(kernels.REGISTRY))

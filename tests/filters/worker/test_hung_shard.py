@@ -11,9 +11,9 @@ import pytest
 
 from acquisition.link.cluster import read_layout
 from acquisition.shards.launch import Shards
-from filters.worker.assembly import leasing_worker
-from filters.worker.leases.leases import new_holder
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import leasing_worker
+from filters.worker.loop.leases import new_holder
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed

@@ -16,10 +16,10 @@ from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import inputs as wire
 from acquisition.wire import keys, recent, smoothed
-from filters.worker.assembly import lone_worker
 from filters.worker.inputs.plan import InputsSettings
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
 from tests.support.series import applied_sequence

@@ -22,8 +22,8 @@ from acquisition.status.finding import STALE
 from acquisition.wire import keys, table
 from acquisition.wire.limits import Limits
 from acquisition.wire.table import Entity, Table
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import position_of, rejected_of, turn_until
 from tests.support.feeder import Feeder
 from tests.support.processes import resident, started

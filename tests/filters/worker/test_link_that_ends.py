@@ -11,8 +11,8 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, Connection
 from filters.runtime.background_jobs import BackgroundJobs
-from filters.worker.leases.link import Link
-from filters.worker.poller import Poller
+from filters.worker.loop.lease_link import Link
+from filters.worker.loop.poller import Poller
 from tests.support.waiting import eventually
 
 

@@ -7,8 +7,8 @@ import pytest
 from acquisition.errors import ConfigError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.wire import keys
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support import layouts
 from tests.support.waiting import eventually
 

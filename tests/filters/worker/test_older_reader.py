@@ -16,7 +16,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.wire import commit as commit_format
 from acquisition.wire import keys
-from filters.worker.worker import Worker
+from filters.worker.loop.worker import Worker
 from tests.support.data_center import KEEP_TICKS, Guest, Machine, run, smooth, smoothing
 
 TAGS = keys.tags(keys.DEFAULT_PARTITIONS)

@@ -17,10 +17,10 @@ from acquisition.errors import ShardError
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Address, Connection, pack
 from acquisition.wire import keys
-from filters.worker.channel import Channel
-from filters.worker.outgoing import Outgoing
-from filters.worker.partition import Partition
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.channel import Channel
+from filters.worker.loop.outgoing import Outgoing
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.fixture_types import StartCluster
 from tests.support.waiting import PATIENCE, eventually
 

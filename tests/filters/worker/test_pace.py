@@ -2,7 +2,7 @@
 
 import pytest
 
-from filters.worker.pace import Arrivals, Pace
+from filters.worker.loop.pace import Arrivals, Pace
 
 LONGEST = 0.1
 

@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 from acquisition.link.resp import Address, Connection
-from filters.worker.channel import Channel
-from filters.worker.partition import Partition
-from filters.worker.poller import Poller
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.channel import Channel
+from filters.worker.loop.poller import Poller
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.waiting import PATIENCE
 
 

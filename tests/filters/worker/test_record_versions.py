@@ -22,8 +22,8 @@ from acquisition.wire import keys, layout, position, recent, record_format, smoo
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.record_format import NEWEST, Versions
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support import ROOT, layouts
 from tests.support.feeder import Feeder
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, names

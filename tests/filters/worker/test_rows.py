@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.inputs.ring import Ring
-from filters.worker.rows import who_stayed
-from filters.worker.settings import FilterSettings
+from filters.worker.inputs.rows import who_stayed
+from filters.worker.partitions.settings import FilterSettings
 
 _IDS = st.lists(st.integers(1, 12), unique=True, max_size=9)
 

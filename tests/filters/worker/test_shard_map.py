@@ -10,7 +10,7 @@ from acquisition.link.resp import Connection
 from acquisition.shards.launch import Shards
 from acquisition.trouble_log import TroubleLog
 from filters.runtime.background_jobs import BackgroundJobs
-from filters.worker.shard_map import ShardMap
+from filters.worker.loop.shard_map import ShardMap
 from tests.support.waiting import PATIENCE, eventually
 
 

@@ -16,9 +16,9 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.states import CURRENT, LATE
 from acquisition.wire import keys
 from acquisition.wire.table import Entity, Table
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
 from tests.support.holding import hold_partitions

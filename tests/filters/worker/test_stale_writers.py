@@ -22,9 +22,9 @@ from acquisition.shards import process as shard_process
 from acquisition.shards.launch import Shards
 from acquisition.shards.machine import free_ports, port_is_free
 from acquisition.wire import keys
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import position_of
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed

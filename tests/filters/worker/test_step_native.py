@@ -22,12 +22,13 @@ from acquisition.wire.inputs import figure_names
 from acquisition.wire.smoothed import EXCEPTION
 from filters import kernels
 from filters.kernels.numpy_step import LARGEST, Batch, advance
+from filters.worker.compute import agreed
 from filters.worker.inputs.plan import InputsSettings, Plan
 from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import InputsState
-from filters.worker.name_table import learn
-from filters.worker.settings import FilterSettings
-from filters.worker.step import agreed, native
+from filters.worker.partitions.name_table import learn
+from filters.worker.partitions.settings import FilterSettings
+from filters.worker.step import native
 from tests.support.inputs_bench import VMS, Bench, names
 from tests.support.untested import require_native
 

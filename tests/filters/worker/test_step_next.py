@@ -19,9 +19,9 @@ from acquisition.wire import position, smoothed
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from acquisition.wire.recent import SEED_EVERY
-from filters.worker.partition import Accepted
-from filters.worker.sequence import APPLY, Track
-from filters.worker.state import shape_of
+from filters.worker.partitions.partition import Accepted
+from filters.worker.partitions.sequence import APPLY, Track
+from filters.worker.partitions.state import shape_of
 from filters.worker.step import native
 from tests.support.inputs_bench import Bench
 from tests.support.untested import require_native

@@ -13,9 +13,9 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.metric import Metric
 from acquisition.wire import commit, frame, keys, position, table
 from acquisition.wire.position import WANT_TABLE, Position
-from filters.worker.assembly import lone_worker
-from filters.worker.settings import FilterSettings
-from filters.worker.worker import Worker
+from filters.worker.loop.assembly import lone_worker
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import position_of, rejected_of, turn_until
 from tests.support.emptied import flush
 from tests.support.feeder import Feeder

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
 from filters.runtime.memory import Sweeper
-from filters.worker.worker import Worker
+from filters.worker.loop.worker import Worker
 from tests.support.data_center import Guest, Machine, smooth, smoothing
 
 HOSTS, GUESTS = 6, 8

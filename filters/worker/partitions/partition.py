@@ -23,16 +23,16 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.limits import HostSizes, LimitError
 from acquisition.wire.readers import Cut
 from acquisition.wire.seen import Seen
-from filters.worker import oom_commit
-from filters.worker.dormant_positions import DormantPositions, seen_of
-from filters.worker.first_seen import stamped
-from filters.worker.kept import Kept
-from filters.worker.lanes import Lanes, Read, size_of
-from filters.worker.name_table import NameTable, learn
-from filters.worker.rejections import Rejections, unforeseen
-from filters.worker.sequence import APPLY, contested
-from filters.worker.settings import FilterSettings
-from filters.worker.state import State
+from filters.worker.partitions import oom_commit
+from filters.worker.partitions.dormant_positions import DormantPositions, seen_of
+from filters.worker.partitions.first_seen import stamped
+from filters.worker.partitions.kept import Kept
+from filters.worker.partitions.lanes import Lanes, Read, size_of
+from filters.worker.partitions.name_table import NameTable, learn
+from filters.worker.partitions.rejections import Rejections, unforeseen
+from filters.worker.partitions.sequence import APPLY, contested
+from filters.worker.partitions.settings import FilterSettings
+from filters.worker.partitions.state import State
 from filters.worker.step.native import Step
 
 START = b"0-0"
@@ -120,7 +120,7 @@ class Partition:
         self.rejections.resume(rejected)
 
     def renew(self) -> None:
-        """The stream was read to its end and removed (filters.worker.guard): go on at its beginning."""
+        """The stream was read to its end and removed (filters.worker.loop.guard): go on at its beginning."""
         self.cursor, self._renewed = START, True
         self._lanes, self._read = Lanes(), None
         self._kept.clear()
@@ -293,7 +293,7 @@ class Partition:
         """The pieces of the transaction and the number of replies that it will have; for a shard that
         is ``full``, a script that gives the entries of this commit up first.
 
-        ``fair_share`` in samples/s (0: none) is the limit above which probes shed (filters.worker.fair_share).
+        ``fair_share`` in samples/s (0: none) is the limit above which probes shed (filters.worker.loop.fair_share).
         """
         held, self.commit_id = self.commit_id, os.urandom(8).hex().encode()
         commands = [b"*1\r\n$5\r\nMULTI\r\n", *self.records.values(), *self.extra]

@@ -23,7 +23,7 @@ from acquisition.wire import commit, keys, readers
 from acquisition.wire.layout import Layout
 from acquisition.wire.stream_id import parse
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
-from filters.worker.worker import Worker
+from filters.worker.loop.worker import Worker
 
 _EVERY = 10.0  #: seconds between two looks at streams
 _LOOKS = 6  #: of which one looks at sizes as well

@@ -12,11 +12,11 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.planes import MEAN
 from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
+from filters.worker.inputs.rows import who_stayed
 from filters.worker.inputs.state import SHORTEST, InputsState
-from filters.worker.name_table import NameTable
-from filters.worker.record import set_prefix
-from filters.worker.rows import who_stayed
-from filters.worker.sequence import Track
+from filters.worker.partitions.name_table import NameTable
+from filters.worker.partitions.record import set_prefix
+from filters.worker.partitions.sequence import Track
 from filters.worker.step.native import Stepper
 
 _MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the next host, 12 bytes each
@@ -31,7 +31,7 @@ class State:
     """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
     record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
-    ``prefixes`` are those of the SET commands of the kept slots (filters.worker.record.set_prefix). Between frames that
+    ``prefixes`` are those of the SET commands of the kept slots (record.set_prefix). Between frames that
     simply follow each other ``stepper`` has the state; ``settle`` takes it back.
     """
 

@@ -18,16 +18,16 @@ from acquisition.wire.recent import SEED_EVERY, SEEDS
 from acquisition.wire.smoothed import EXCEPTION, Floats
 from filters.kernels import Kernel, computed
 from filters.kernels.numpy_step import Batch, Positions, Smoothed, advance
-from filters.worker.batching import Item, batches, join_codes
-from filters.worker.inputs import stage
+from filters.worker.compute import stage
+from filters.worker.compute.agreed import STEP
+from filters.worker.compute.batching import Item, batches, join_codes
+from filters.worker.compute.stage import Member
 from filters.worker.inputs.ring import Ring
-from filters.worker.inputs.stage import Member
 from filters.worker.inputs.state import MEAN as DERIVED_MEAN
 from filters.worker.inputs.state import InputsState
-from filters.worker.partition import Accepted
-from filters.worker.record import RecordEncoder, exceptions_of
-from filters.worker.settings import FilterSettings
-from filters.worker.step.agreed import STEP
+from filters.worker.partitions.partition import Accepted
+from filters.worker.partitions.record import RecordEncoder, exceptions_of
+from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step.native import Step, step_of
 
 _IS_INVALID = np.frombuffer(IS_INVALID, np.bool_)

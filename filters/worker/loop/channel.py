@@ -16,9 +16,9 @@ from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
 from acquisition.wire import commit
 from acquisition.wire.seen import Seen
-from filters.worker.outgoing import Outgoing
-from filters.worker.pace import Arrivals, together
-from filters.worker.partition import Partition
+from filters.worker.loop.outgoing import Outgoing
+from filters.worker.loop.pace import Arrivals, together
+from filters.worker.partitions.partition import Partition
 
 LOG = log.category("filter.worker")
 BLOCK_SECONDS = 1.0  #: so long a read waits for entries

@@ -2,7 +2,7 @@
 
 While a filter is behind, a host that sends many times what its neighbours do is *late*: the reading in front passes
 over its entries, and the second reading, from the cursor on, takes them afterwards, in their order. Nothing waits in
-memory, and nothing is lost: what is read again after a restart, the rule of numbers (filters.worker.sequence) drops.
+memory, and nothing is lost: what is read again after a restart, the rule of numbers (sequence) drops.
 """
 
 from __future__ import annotations

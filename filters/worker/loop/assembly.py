@@ -13,15 +13,15 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters import kernels
 from filters.runtime.background_jobs import BackgroundJobs
-from filters.worker.format_watch import FormatWatch
-from filters.worker.guard import Guard
-from filters.worker.leases.leases import Leases
-from filters.worker.leases.link import Link
-from filters.worker.loader import Loader
-from filters.worker.poller import Poller
-from filters.worker.settings import FilterSettings
-from filters.worker.shard_map import ShardMap
-from filters.worker.worker import Worker
+from filters.worker.loop.format_watch import FormatWatch
+from filters.worker.loop.guard import Guard
+from filters.worker.loop.lease_link import Link
+from filters.worker.loop.leases import Leases
+from filters.worker.loop.loader import Loader
+from filters.worker.loop.poller import Poller
+from filters.worker.loop.shard_map import ShardMap
+from filters.worker.loop.worker import Worker
+from filters.worker.partitions.settings import FilterSettings
 
 Report = Callable[[str], None]
 

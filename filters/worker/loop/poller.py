@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from filters.worker.channel import Channel
+from filters.worker.loop.channel import Channel
 
 
 class Ready(NamedTuple):

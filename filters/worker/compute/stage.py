@@ -15,7 +15,7 @@ from acquisition.model import codes as validity
 from acquisition.wire import recent
 from acquisition.wire.inputs import Floats
 from filters.kernels.numpy_step import LARGEST
-from filters.worker.batching import Item, join_codes
+from filters.worker.compute.batching import Item, join_codes
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import Plan

@@ -11,7 +11,7 @@ from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, raise_for
 from filters.leases.scripts import SCRIPTS
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
-from filters.worker.poller import Poller
+from filters.worker.loop.poller import Poller
 
 _RETRY = 0.2
 

@@ -3,7 +3,7 @@
 One pipelined round trip per shard and renewal gives a worker all that it needs: who holds each
 partition, for how long yet, and which live workers reach it. ``filters.leases.ownership`` decides.
 A lease only avoids double work. That no stale state is written is the commit's business
-(``filters.worker.partition``), so nothing here is unsafe when it is late or wrong.
+(``filters.worker.partitions.partition``), so nothing here is unsafe when it is late or wrong.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from acquisition.wire.lease import Holder
 from filters.leases import ownership
 from filters.leases.ownership import Ownership
 from filters.leases.scripts import Commands
-from filters.worker.leases.link import Answer, Link
-from filters.worker.shard_map import ShardMap
+from filters.worker.loop.lease_link import Answer, Link
+from filters.worker.loop.shard_map import ShardMap
 
 LOG = log.category("filter.leases")
 _LOOK, _TAKE, _GIVE, _REMOVE = "look", "take", "give", "remove"

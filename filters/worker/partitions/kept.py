@@ -6,7 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from acquisition.wire.stream_id import is_before
-from filters.worker.settings import FilterSettings
+from filters.worker.partitions.settings import FilterSettings
 
 _PIECES = 16  #: of either retention, at least: entries that came together go together
 _LONGEST_PIECE = 1000  #: milliseconds

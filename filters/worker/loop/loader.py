@@ -12,10 +12,10 @@ from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from filters.kernels.step import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
-from filters.worker.channel import Channel
-from filters.worker.partition import Partition
-from filters.worker.restore import restore
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.channel import Channel
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.restore import restore
+from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step.native import step_of
 
 

@@ -16,11 +16,11 @@ from acquisition.wire.limits import LimitError
 from acquisition.wire.position import Position
 from acquisition.wire.smoothed import SmoothedRecord
 from filters.kernels.step import Kernel
-from filters.worker.inputs.restoring import Found, read_values, refuse_newer
-from filters.worker.inputs.restoring import restore as restore_inputs
-from filters.worker.name_table import learn
-from filters.worker.partition import Partition
-from filters.worker.state import State
+from filters.worker.partitions.name_table import learn
+from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.restore_inputs import Found, read_values, refuse_newer
+from filters.worker.partitions.restore_inputs import restore as restore_inputs
+from filters.worker.partitions.state import State
 
 _TOGETHER = 64  #: resource sets read in one round trip
 

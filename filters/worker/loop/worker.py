@@ -19,16 +19,16 @@ from acquisition.wire import keys
 from filters.kernels import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.runtime.memory import Sweeper
-from filters.worker.channel import BLOCK_SECONDS, Channel, Overtaken
-from filters.worker.fair_share import FairShare
-from filters.worker.loader import Loader
-from filters.worker.pace import Pace
-from filters.worker.partition import Accepted, Partition
-from filters.worker.poller import Poller
-from filters.worker.rejections import unforeseen
-from filters.worker.settings import FilterSettings
-from filters.worker.shard_map import ShardMap
-from filters.worker.smoothing import Smoother
+from filters.worker.compute.smoothing import Smoother
+from filters.worker.loop.channel import BLOCK_SECONDS, Channel, Overtaken
+from filters.worker.loop.fair_share import FairShare
+from filters.worker.loop.loader import Loader
+from filters.worker.loop.pace import Pace
+from filters.worker.loop.poller import Poller
+from filters.worker.loop.shard_map import ShardMap
+from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.rejections import unforeseen
+from filters.worker.partitions.settings import FilterSettings
 
 LOG = log.category("filter.worker")
 _RETRY = 0.2
@@ -43,7 +43,7 @@ _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 class Worker:
     """Smooths the frames of partitions until stopped; ``take`` and ``release`` change which these are.
 
-    ``filters.worker.assembly`` builds it. ``poller``, ``background`` and ``shard_map`` may serve others as well, while
+    ``assembly`` builds it. ``poller``, ``background`` and ``shard_map`` may serve others as well, while
     this worker's loop runs: it waits for all of them, and closes them in the end. A worker is of one thread.
     """
 

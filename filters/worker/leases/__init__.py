@@ -1,1 +1,0 @@
-"""The leases of a filter worker: they avoid double work, and safety does not rest on them."""
