@@ -20,6 +20,7 @@ from probes.discovery import parse_stat
 from probes.procfs import read_once
 from probes.replay_proc import Content
 from probes.sources.agreed import HOST_GROUPS
+from probes.sources.guest_vcpus import CPU_STAT, levels, place_of
 from probes.sources.process_files import FILES
 
 #: Files of the host, relative to the root, as patterns of glob.
@@ -36,7 +37,7 @@ HOST_DIRECTORY = "sys/class/net/*/device"
 HOST_LINK = "sys/class/net/*/master"
 #: Files of every process below /proc/PID, and of a virtual machine.
 PROCESS_FILES = (*FILES, "cgroup")
-VM_FILE = "task/*/comm"
+VM_FILES = ("task/*/comm", "task/*/stat", "task/*/schedstat", "task/*/cgroup")
 #: Which descriptors of a virtual machine are captured, by what their links say.
 DESCRIPTOR = re.compile(r".*/net/tun|anon_inode:\[?kvm-vcpu.*")
 _GENERIC = re.compile(r"qemu-system-[\w-]*|qemu-kvm|kvm|CPU \d+/\w+")
@@ -116,13 +117,26 @@ class Tick:
             settings = capture_options.kept_configuration(text, self._rename)
             shown = capture_options.shown_path(configuration, self._rename)
             self._contents[f"{base}/root{shown}"] = settings.encode(errors="replace")
-        for path in glob(f"{base}/{VM_FILE}", root_dir=self._root):
-            self._file(path)
+        for pattern in VM_FILES:
+            for path in glob(f"{base}/{pattern}", root_dir=self._root):
+                self._file(path)
+        for path in glob(f"{base}/task/*/cgroup", root_dir=self._root):
+            self._limits(os.path.join(self._root, path))
         for path in glob(f"{base}/fd/*", root_dir=self._root):
             target = _link(os.path.join(self._root, path))
             if DESCRIPTOR.fullmatch(target):
                 self._contents[path] = target
                 self._file(path.replace("/fd/", "/fdinfo/"))
+
+    def _limits(self, cgroup: str) -> None:
+        """How the cgroup that a file names, and those above it, are limited."""
+        with suppress(OSError):
+            place = place_of(os.path.join(self._root, "sys"), read_once(cgroup, _MOST_BYTES))
+            root, path = place or ("", "")
+            for level in levels(path) if root else ():
+                shown = os.fsdecode(_NAMED["cgroup"](os.fsencode(level), self._rename)) if self._rename else level
+                text = read_once(f"{root}{level}/{CPU_STAT}", _MOST_BYTES)
+                self._contents[f"{os.path.relpath(root, self._root)}{shown}/{CPU_STAT}"] = text
 
     def _text(self, path: str) -> str:
         """A file that is not captured as it is; "" when it cannot be read."""

@@ -8,15 +8,20 @@ import stat
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-from probes.procfs import read_once
+from acquisition.model.metric import INFINITY
+from probes.procfs import read_once, whole
 from probes.qemu import Guest, is_qemu, parse
 
 _SHORT_ARGUMENTS, _MOST_ARGUMENTS = 1 << 16, 1 << 21  #: bytes of a command line; that of hundreds of disks is long
 _MOST_CONFIGURATION = 1 << 20  #: bytes of a configuration file
+_SHORT_FILE = 1024  #: bytes of comm or stat
 _VCPU_THREAD = re.compile(rb"CPU \d+/")  #: with -name debug-threads=on, from QEMU 11 on always
 _VCPU_FILE = re.compile(r"anon_inode:\[?kvm-vcpu(?::\d+)?\]?", re.ASCII)  #: virt/kvm/kvm_main.c
-_AGAIN_SECONDS = 1.0
+#: Between two lists of the threads of a guest: a tick of a second may be a little early. The longest is for a guest
+#: that never starts some of its vCPUs.
+_AGAIN_SECONDS, _MOST_SECONDS = 0.9, 60.0
 _WITH_THREADS = 3  #: links of a directory with one inside; fewer where the file system does not count them
+_GUEST_TIME = 40  #: field of /proc/PID/task/TID/stat after the name: ticks that ran a guest
 
 
 def executable(base: str) -> str | None:
@@ -73,44 +78,77 @@ def _text(path: str) -> str:
 Process = tuple[int, int]  #: pid and start
 
 
-class Counted(NamedTuple):
-    """The vCPUs of a guest (None: unknown) and how many links its directory of threads had at ``at``, -1 where that
-    must be looked at again."""
+class Vcpus(NamedTuple):
+    """The vCPUs of a guest: how many (None: unknown), the ``threads`` that run them (empty: unknown), and whether some
+    more may start without a change of the number of threads."""
 
-    vcpus: int | None
+    number: int | None
+    threads: tuple[int, ...]
+    complete: bool
+
+
+class _Looked(NamedTuple):
+    """What was found at ``at``, with ``links`` of the directory of threads, and after how many seconds to look again
+    though their number has not changed."""
+
+    vcpus: Vcpus
     links: int
     at: float
+    seconds: float
 
 
-class Vcpus:
-    """Counts the vCPUs of guests: their threads are listed when their number has changed, at most once a second."""
+class VcpuFinder:
+    """Finds the vCPUs of guests: their threads are listed when their number has changed, at most once a second."""
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._counted: dict[Process, Counted] = {}
+        self._looked: dict[Process, _Looked] = {}
 
-    def count(self, process: Process, guest: Guest, monotonic: float, again: bool = False) -> int | None:
-        """Those of a guest now; None when nothing says how many were plugged in or out since its start. ``again``:
-        count them even if the number of threads is that of before."""
-        known = self._counted.get(process)
-        if known is not None and known.vcpus == guest.most_vcpus is not None and not again:
+    def find(self, process: Process, guest: Guest, monotonic: float, again: bool = False) -> Vcpus:
+        """Those of a guest now. ``again``: look even if the number of threads is that of before."""
+        known = self._looked.get(process)
+        if known is not None and known.vcpus.complete and known.vcpus.number == guest.most_vcpus and not again:
             return known.vcpus  # none can be plugged in
         base = f"{self._proc}/{process[0]}"
         links = _links(f"{base}/task")
-        if known is None or again or (links != known.links and monotonic - known.at >= _AGAIN_SECONDS):
-            running = _vcpu_threads(base) or _vcpu_files(base)
-            settled = links >= _WITH_THREADS and not 0 < running < (guest.vcpus or 0)  # else some start yet, perhaps
-            known = self._counted[process] = Counted(running or _fixed(guest), links if settled else -1, monotonic)
-        return known.vcpus
+        if known is not None and not again:
+            seconds = known.seconds if links == known.links else _AGAIN_SECONDS
+            if monotonic - known.at < seconds:
+                return known.vcpus
+        found, seconds = vcpus_of(base, guest), _AGAIN_SECONDS  # a thread that has just come may get its name yet
+        if known is not None and (known.vcpus, known.links) == (found, links):
+            seconds = INFINITY if found.complete else min(2 * known.seconds, _MOST_SECONDS)
+        self._looked[process] = _Looked(found, links if links >= _WITH_THREADS else -1, monotonic, seconds)
+        return found
 
     def keep(self, processes: Container[Process]) -> None:
         """Forget all other guests."""
-        self._counted = {process: known for process, known in self._counted.items() if process in processes}
+        self._looked = {process: known for process, known in self._looked.items() if process in processes}
 
 
-def _fixed(guest: Guest) -> int | None:
-    """What the options say, where they leave no room for more."""
-    return guest.vcpus if guest.vcpus == guest.most_vcpus else None
+def vcpus_of(base: str, guest: Guest) -> Vcpus:
+    """The vCPUs of the guest that the process at ``base`` runs: the threads named ``CPU 0/KVM`` and so on. Where
+    threads have no names, as many as KVM has open or the options say, and the threads that have run a guest."""
+    threads = tuple(sorted(int(name) for name in _names(f"{base}/task") if name.isdecimal()))
+    named = tuple(thread for thread in threads if _VCPU_THREAD.match(_text_of(f"{base}/task/{thread}/comm")))
+    if named:
+        return Vcpus(len(named), named, len(named) >= (guest.vcpus or 0))
+    fixed = guest.vcpus if guest.vcpus == guest.most_vcpus else None  # the options leave no room for more
+    count = sum(_VCPU_FILE.fullmatch(target) is not None for _, target in _open_files(base)) or fixed
+    ran = tuple(thread for thread in threads if _has_run_a_guest(_text_of(f"{base}/task/{thread}/stat")))
+    return Vcpus(count, ran, len(ran) == count)
+
+
+def _has_run_a_guest(stat: bytes) -> bool:
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    return len(fields) > _GUEST_TIME and (whole(fields[_GUEST_TIME]) or 0) > 0
+
+
+def _text_of(path: str) -> bytes:
+    try:
+        return read_once(path, _SHORT_FILE)
+    except OSError:
+        return b""
 
 
 def _links(path: str) -> int:
@@ -119,22 +157,6 @@ def _links(path: str) -> int:
         return os.stat(path).st_nlink
     except OSError:
         return 0
-
-
-def _vcpu_threads(base: str) -> int:
-    """The threads named ``CPU 0/KVM`` and so on; 0 when threads have no names."""
-    count = 0
-    for thread in _names(f"{base}/task"):
-        try:
-            count += _VCPU_THREAD.match(read_once(f"{base}/task/{thread}/comm", 32)) is not None
-        except OSError:
-            continue
-    return count
-
-
-def _vcpu_files(base: str) -> int:
-    """The open vCPUs of KVM; 0 when there are none or they may not be looked at."""
-    return sum(_VCPU_FILE.fullmatch(target) is not None for _, target in _open_files(base))
 
 
 def taps(proc: str, pid: int) -> list[str]:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from probes.procfs import number_after, read_once
 
 _MACHINE_ID = "/etc/machine-id"  #: machine-id(5): of this installation; images that were copied have the same
+
+
+class Suffering(NamedTuple):
+    """How much the VMs of a host suffer, all together and the worst, in cores, with the validity code of both, which
+    hold for so many seconds."""
+
+    all: float
+    worst: float
+    code: int
+    seconds: float
 
 
 class HostFacts:
@@ -17,12 +28,12 @@ class HostFacts:
     whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
     off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing); ``hugepages`` is False
     where /proc/meminfo says that no memory is in huge pages. ``scope`` is the cluster within which owners number their
-    VMs (``probes.vm_identity``), as configured.
+    VMs (``probes.vm_identity``), as configured. ``suffering`` is what the source of VMs found last, None without one.
     """
 
     __slots__ = (
         "boot_id", "cores", "delay_accounting", "hertz", "hugepages", "machine_id", "memory_bytes", "name", "page_size",
-        "proc", "scope", "sys",
+        "proc", "scope", "suffering", "sys",
     )  # fmt: skip
 
     def __init__(self, name: str, proc: str = "/proc", sys: str = "/sys", scope: str = "") -> None:
@@ -38,6 +49,7 @@ class HostFacts:
         self.cores = 0
         self.memory_bytes = 0.0
         self.hugepages = True
+        self.suffering: Suffering | None = None
         self.refresh()
 
     def refresh(self) -> None:

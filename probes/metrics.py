@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from acquisition.model.metric import COUNTER, GAUGE, HOST_SET, Metric, ResourceSet
+from acquisition.model.vm_state import STATES
 from probes.metric_kinds import (
     MAX_BYTES_PER_SECOND,
     MAX_EVENTS_PER_SECOND,
@@ -27,7 +28,7 @@ from probes.metric_kinds import (
 
 #: Files with figures of the host beside those in the table below: each has ``METRICS``, the rows that it adds to
 #: the set in this order, and ``create(facts)`` (``probes.sources.figures.Figures``). New ones go to the end.
-HOST_FIGURES = ("probes.sources.pressure", "probes.sources.hugepages")
+HOST_FIGURES = ("probes.sources.pressure", "probes.sources.hugepages", "probes.sources.vms_suffering")
 
 _NETWORK = (
     byte_rate("network_receive_bytes_per_second", "bytes received"),
@@ -108,13 +109,19 @@ _PROCESS_METRICS = (
 
 PROCESSES = ResourceSet("processes", _PROCESS_METRICS)
 
+#: A VM's wait for a core is that of its vCPUs (``vcpu_delay_ratio``), not of the first thread of its qemu.
 VMS = ResourceSet(
     "vms",
     (
-        *_PROCESS_METRICS,
+        *(metric for metric in _PROCESS_METRICS if metric.name != "cpu_wait_ratio"),
         count("vcpu_count", "virtual CPUs that the guest has now"),
         bytes_gauge("memory_assigned_bytes", "memory given to the guest, memory devices included"),
         *_NETWORK,
+        cores("vcpu_run_ratio", "time that its vCPUs ran (libvirt vcpu.N.time)"),
+        cores("vcpu_delay_ratio", "time that its vCPUs could run and did not (CPU ready; libvirt vcpu.N.delay)"),
+        cores("vcpu_throttled_ratio", "time that CPU limits of its cgroups kept it from running (cpu.stat)"),
+        cores("vcpu_suffering_ratio", "delay less throttled time, at least 0: what others on the host took from it"),
+        Metric("state", "state", GAUGE, 1.0, float(len(STATES)), "1 running, 2 stopped (SIGSTOP), 3 incoming"),
     ),
 )
 

@@ -83,7 +83,7 @@ class Module:
         self._host = host
         self._sink = sink
         self._entities: list[Entity] | None = None
-        self._known: set[int] = set()
+        self._known: dict[int, Entity] = {}
         self._ids = b""
         self._recent: deque[list[Entity]] = deque(maxlen=DEFAULT_KEEP_TICKS)  # rows of kept ticks stay named
         self._shrunk = False
@@ -191,9 +191,9 @@ class Module:
             self._entities = entities
             self._ids = array("Q", [entity.id for entity in entities]).tobytes()
             ids = {entity.id for entity in entities}
-            self._shrunk = self._shrunk or not self._known <= ids
-            come = [entity for entity in entities if entity.id not in self._known]
-            self._known |= ids
+            self._shrunk = self._shrunk or not self._known.keys() <= ids
+            come = [entity for entity in entities if self._known.get(entity.id) != entity]  # new, or with other labels
+            self._known.update((entity.id, entity) for entity in come)
             if come and not complete:
                 self._send_table(come, False, reading, tick)
         if complete:
@@ -214,7 +214,7 @@ class Module:
         self._sink.offer_table(names, tick, reading.wall, reading.monotonic)
         if complete:
             self._table_at = reading.monotonic
-            self._known = {entity.id for entity in entities}
+            self._known = {entity.id: entity for entity in entities}
 
     def account(self) -> dict[str, object]:
         """Figures about this module, for the probe's status."""

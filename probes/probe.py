@@ -23,7 +23,7 @@ from probes.agent_settings import AgentSettings, ModuleSettings
 from probes.checks import build_pipeline
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
-from probes.metrics import RESOURCE_SETS
+from probes.metrics import RESOURCE_SETS, VMS
 from probes.module import Module, Sink, phase_for
 from probes.schedule import Schedule, phase_of
 from probes.sources import Request, create
@@ -115,8 +115,9 @@ class Probe:
         for module in running.values():
             module.source.close()
         self._free_running = [module for module in self.modules if module.source.free_running]
+        ordered = sorted(self.modules, key=lambda module: module.name != VMS.name)  # the host's row sums up theirs
         self._timetable = [
-            (each, [module for module in self.modules if module.schedule is each])
+            (each, [module for module in ordered if module.schedule is each])
             for each in dict.fromkeys([module.schedule for module in self.modules])
         ]
         self._modules_due = min([each.deadline for each, _ in self._timetable], default=math.inf)

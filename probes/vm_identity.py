@@ -7,7 +7,7 @@ process of this host under another name (a copy), is known here only: HOST:NAME,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from probes.discovery import Found
@@ -24,8 +24,9 @@ class Identity(NamedTuple):
     labels: dict[str, str]
 
 
-def identities(facts: HostFacts, found: Iterable[Found]) -> dict[int, Identity]:
-    """Those of all VMs of a host, by pid."""
+def identities(facts: HostFacts, found: Iterable[Found], arrived: Collection[int] = frozenset()) -> dict[int, Identity]:
+    """Those of all VMs of a host, by pid. ``arrived``: pids of those that have run since they were started to receive a
+    guest."""
     names: dict[str, str] = {}  # of the oldest process that has an id
     made = {}
     for each in sorted(found, key=lambda each: (each.start, each.pid)):
@@ -39,7 +40,8 @@ def identities(facts: HostFacts, found: Iterable[Found]) -> dict[int, Identity]:
             if stable in names:
                 stable = f"{stable}:{each.pid}"
             names[stable] = guest.name
-        made[each.pid] = Identity(stable, _labels(facts, each, guest, local))
+        waits = guest.incoming and each.pid not in arrived
+        made[each.pid] = Identity(stable, _labels(facts, each, guest, local, waits))
     return made
 
 
@@ -51,16 +53,17 @@ def _wide(guest: Guest, scope: str) -> str:
     return guest.uuid
 
 
-def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool) -> dict[str, str]:
+def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool, waits: bool) -> dict[str, str]:
     """``started`` (seconds after the boot of the host) tells where a VM is while two hosts report it, and so do
-    ``accelerator`` and ``incoming`` (it was started to receive a migration) where they are known."""
+    ``accelerator`` and ``incoming`` (it was started to receive a guest, which has not run yet) where they are known.
+    ``received``: such a guest has run."""
     labels = {"pid": str(found.pid), "host": facts.name, "started": f"{found.start / facts.hertz:.2f}"}
     if guest.uuid:
         labels["uuid"] = guest.uuid
     if guest.accelerator:
         labels["accelerator"] = guest.accelerator
     if guest.incoming:
-        labels["incoming"] = "yes"
+        labels["incoming" if waits else "received"] = "yes"
     if local:
         labels[LOCAL] = "yes"
     return {**labels, **dict(guest.owner.labels)}

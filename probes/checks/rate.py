@@ -55,13 +55,20 @@ class Bound(NamedTuple):
 
 BOUNDS = (
     Bound(
-        ("cpu_user_ratio", "cpu_system_ratio", "cpu_guest_ratio", "cpu_ratio"),
+        ("cpu_user_ratio", "cpu_system_ratio", "cpu_guest_ratio", "cpu_ratio", "vcpu_run_ratio"),
         _CORES,
         1.0,
         "a core runs for a second in a second",
         RANGE,
     ),
-    Bound(("cpu_guest_ratio",), "vcpu_count", 1.0, "so does a vCPU"),
+    Bound(("cpu_guest_ratio", "vcpu_run_ratio"), "vcpu_count", 1.0, "so does a vCPU"),
+    Bound(
+        ("vcpu_delay_ratio", "vcpu_throttled_ratio", "vcpu_suffering_ratio"),
+        "vcpu_count",
+        1.0,
+        "a vCPU waits alone; a wait is charged when it ends, perhaps after a minute",
+        at_once=60.0,
+    ),
     Bound(
         ("cpu_wait_ratio",),
         "",
@@ -132,16 +139,21 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     codes = {limit.column: limit.bound.code for limit in of_machine}
     lows, highs = array("d", [-INFINITY] * width), array("d", [INFINITY] * width)
     cores_before = 0
+    before: Reading | None = None
 
     def check(reading: Reading) -> None:
-        nonlocal cores_before
+        nonlocal before, cores_before
         seconds = reading.dt if reading.dt > 0 else 1.0
         stretch = growth(seconds, tolerance) / seconds
         cores, cores_before = max(reading.cores, cores_before), reading.cores
         machine = {"": 1.0, _CORES: cores or INFINITY, _MEMORY: reading.memory_bytes or INFINITY}
+        same = before is not None and before.entities is reading.entities
+        old = before.values if before is not None and same else reading.values
         for column, of, bound, grows in of_rows:
             most = bound.most * stretch + bound.at_once / seconds if grows else ROUNDING
-            _bound_rows(reading, range(column, len(reading.codes), width), of - column, most, bound, machine)
+            _bound_rows(reading, old, range(column, len(reading.codes), width), of - column, most, bound, machine)
+        if of_rows:
+            before = reading
         for column, _, bound, grows in of_machine:
             most = bound.most * stretch + bound.at_once / seconds if grows else ROUNDING
             highs[column] = machine[bound.of] * most
@@ -153,17 +165,23 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
 
 
 def _bound_rows(
-    reading: Reading, places: range, step: int, most: float, bound: Bound, machine: Mapping[str, float]
+    reading: Reading,
+    old: array[float],
+    places: range,
+    step: int,
+    most: float,
+    bound: Bound,
+    machine: Mapping[str, float],
 ) -> None:
-    """``most`` times what lies ``step`` columns further bounds each of ``places``; where that is not known, the
-    machine's."""
+    """``most`` times what lies ``step`` columns further, now or in the reading before (``old``), bounds each of
+    ``places``; where that is not known, the machine's."""
     values, codes = reading.values, reading.codes
     for place in places:
         of = place + step
         if values[place] <= values[of] * most and codes[of] == VALID:
             continue
         known = codes[of] == VALID and values[of] > 0
-        amount = values[of] if known else machine.get(bound.of, INFINITY)
+        amount = max(values[of], old[of]) if known else machine.get(bound.of, INFINITY)
         mark_outside(reading, (place,), -INFINITY, amount * most, bound.code)
 
 

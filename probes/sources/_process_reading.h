@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
     double *values;
     uint8_t *codes;
+    uint8_t *state; /* the letter of the state of the process, 0: not known */
 } Row;
 
 /* Figures and codes */
@@ -132,11 +133,12 @@ static ssize_t read_file(const Record *record, const Tick *tick, int file, char 
     return size >= 0 ? size : -error;
 }
 
-static int take_stat(const Record *record, const char *text, size_t size, Number *new, Number *gauges)
+static int take_stat(const Record *record, const char *text, size_t size, Number *new, Number *gauges, uint8_t *state)
 {
     static const uint8_t wanted[STAT_FIELDS] = {[7] = 1, [9] = 1, [11] = 1, [12] = 1, [17] = 1, [19] = 1,
                                                 [20] = 1, [21] = 1, [39] = 1, [40] = 1};
     Number found[STAT_FIELDS];
+    uint8_t letter = 0;
     const char *end = text + size, *at = memrchr(text, ')', size);
     if (!at || size == LONG)
         return -1;
@@ -144,6 +146,8 @@ static int take_stat(const Record *record, const char *text, size_t size, Number
     for (int i = 0; i < STAT_FIELDS; i++) {
         size_t length;
         const char *word = next_word(&at, end, &length);
+        if (!i && word)
+            letter = (uint8_t)*word;
         if (wanted[i] && !number_of(word, length, &found[i]))
             return -1;
     }
@@ -157,6 +161,7 @@ static int take_stat(const Record *record, const char *text, size_t size, Number
     gauges[0] = found[20];
     gauges[1] = found[21];
     gauges[2] = found[17];
+    *state = letter;
     return found[19] == (Number)record->start ? LIVES : GONE;
 }
 
@@ -179,7 +184,8 @@ static int read_stat(Record *record, const Tick *tick, Row row, char *text)
     ssize_t size = read_file(record, tick, STAT, text, LONG);
     if (size < 0)
         return GONE;
-    int found = take_stat(record, text, (size_t)size, new, gauges);
+    *row.state = 0;
+    int found = take_stat(record, text, (size_t)size, new, gauges, row.state);
     if (found == GONE)
         return GONE;
     if (found < 0) {

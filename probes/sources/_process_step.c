@@ -31,7 +31,7 @@ static PyObject *open_process(PyObject *module, PyObject *arguments)
     unsigned long long start;
     int wanted, kept, delays;
     double values[WIDTH];
-    uint8_t codes[WIDTH];
+    uint8_t codes[WIDTH], state;
     Record record;
     (void)module;
     memset(&record, 0, sizeof record);
@@ -46,7 +46,7 @@ static PyObject *open_process(PyObject *module, PyObject *arguments)
             file == STAT)
             return PyErr_SetFromErrno(PyExc_OSError);
         if (!(wanted >> file & 1) || ((kept >> file & 1) && record.files[file] < 0)) /* another user's io, an old kernel */
-            miss(&record, (Row){values, codes}, file, columns[file], counts[file]);
+            miss(&record, (Row){values, codes, &state}, file, columns[file], counts[file]);
     }
     return PyBytes_FromStringAndSize((const char *)&record, sizeof record);
 }
@@ -80,7 +80,8 @@ static int add_number(PyObject *list, Py_ssize_t number)
 }
 
 /* The list of those that are gone; NULL with an exception. */
-static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_buffer *values, const Py_buffer *codes)
+static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_buffer *values, const Py_buffer *codes,
+                          const Py_buffer *states)
 {
     PyObject *gone = PyList_New(0);
     Py_ssize_t total = records->len / (Py_ssize_t)sizeof(Record);
@@ -92,7 +93,8 @@ static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_b
         uint8_t ended[GROUP];
         memcpy(group, place, (size_t)count * sizeof(Record));
         for (int i = 0; i < count; i++)
-            rows[i] = (Row){(double *)values->buf + (first + i) * WIDTH, (uint8_t *)codes->buf + (first + i) * WIDTH};
+            rows[i] = (Row){(double *)values->buf + (first + i) * WIDTH, (uint8_t *)codes->buf + (first + i) * WIDTH,
+                            (uint8_t *)states->buf + first + i};
         read_group(group, tick, rows, count, ended);
         memcpy(place, group, (size_t)count * sizeof(Record));
         for (int i = 0; gone && i < count; i++)
@@ -103,31 +105,32 @@ static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_b
 }
 
 PyDoc_STRVAR(read_processes_doc,
-"read_processes(records, values, codes, proc, per_second, per_tick, page_size, memory_bytes, thread_cores, netlink,\n"
+"read_processes(records, values, codes, states, proc, per_second, per_tick, page_size, memory_bytes, thread_cores, netlink,\n"
 "family, at) -> rows\n\n"
 "Read the files of all ``records`` (changed in place) and write their figures into ``values`` (float64, 16 for each) and\n"
-"``codes`` (uint8, as many); ``netlink`` is the socket of taskstats or -1. Answers the rows of the processes that are\n"
+"``codes`` (uint8, as many), the letters of their states into ``states`` (uint8, one for each); ``netlink`` is the socket of taskstats or -1. Answers the rows of the processes that are\n"
 "gone, whose figures mean nothing. Raises ValueError when the buffers do not fit.");
 
 static PyObject *read_processes(PyObject *module, PyObject *arguments)
 {
-    Py_buffer records, values, codes;
+    Py_buffer records, values, codes, states;
     Tick tick;
     PyObject *gone = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "w*w*w*ydddddiin", &records, &values, &codes, &tick.proc, &tick.per_second,
+    if (!PyArg_ParseTuple(arguments, "w*w*w*w*ydddddiin", &records, &values, &codes, &states, &tick.proc, &tick.per_second,
                           &tick.per_tick, &tick.page_size, &tick.memory_bytes, &tick.thread_cores, &tick.netlink,
                           &tick.family, &tick.at))
         return NULL;
     Py_ssize_t count = records.len / (Py_ssize_t)sizeof(Record);
     if (records.len % (Py_ssize_t)sizeof(Record) || values.len != count * WIDTH * (Py_ssize_t)sizeof(double) ||
-        codes.len != count * WIDTH || tick.at < 0)
-        PyErr_SetString(PyExc_ValueError, "records, values and codes do not fit");
+        codes.len != count * WIDTH || states.len != count || tick.at < 0)
+        PyErr_SetString(PyExc_ValueError, "records, values, codes and states do not fit");
     else
-        gone = read_all(&tick, &records, &values, &codes);
+        gone = read_all(&tick, &records, &values, &codes, &states);
     PyBuffer_Release(&records);
     PyBuffer_Release(&values);
     PyBuffer_Release(&codes);
+    PyBuffer_Release(&states);
     return gone;
 }
 

@@ -8,6 +8,7 @@ def read_processes(
     records: bytearray,
     values: array[float],
     codes: bytearray,
+    states: bytearray,
     proc: bytes,
     per_second: float,
     per_tick: float,

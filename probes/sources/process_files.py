@@ -95,14 +95,14 @@ class ProcessFiles:
     """The open files of one process, and what they said at the previous ``read``.
 
     ``values`` are the figures of the newest ``read`` (NaN: none) and ``codes`` their
-    validity; ``flagged`` says whether any of them is not VALID. ``start`` is the start
-    time that the process must have, in clock ticks after the boot.
+    validity; ``flagged`` says whether any of them is not VALID; ``state`` is the letter of its state (proc(5)), 0
+    where that cannot be read. ``start`` is the start time that the process must have, in clock ticks after the boot.
     """
 
     __slots__ = (
         "_base", "_descriptors", "_io", "_io_moved", "_io_text", "_marked", "_pid", "_ran", "_sched_text", "_start",
         "_stat", "_stat_moved", "_stat_text", "_steady", "_thread", "_thread_wanted", "_threads", "codes", "flagged",
-        "values",
+        "state", "values",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +135,7 @@ class ProcessFiles:
         self.codes = bytearray(self._steady)
         self._marked = True  # some codes are of this tick only
         self.flagged = True
+        self.state = 0
         #: per file: a descriptor, _CLOSED (open it at each read) or _ABSENT (not wanted, not readable)
         self._descriptors = [_CLOSED if file in wanted else _ABSENT for file in range(len(FILES))]
         for file in range(len(FILES)):
@@ -244,12 +245,13 @@ class ProcessFiles:
             # user with guest time, system, guest, minor, major, delay, virtual, resident, start, threads
             found = numbers([fields[i] for i in (11, 12, 40, 7, 9, 39, 20, 21, 19, 17)])
         except (ValueError, IndexError):
-            self._stat_text, self._stat = None, ()
+            self._stat_text, self._stat, self.state = None, (), 0
             self._mark(COLUMNS[_STAT], _UNREADABLES)
             return
         user, system, guest, minor, major, delay, virtual, pages, start, threads = found
         if start != self._start:
             raise ProcessLookupError  # the pid is another process's now
+        self.state = fields[0][0]
         new = (user - guest, system, guest, user + system, minor, major, delay)
         values = self.values
         values[VIRTUAL] = float(virtual)

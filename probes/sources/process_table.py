@@ -31,6 +31,9 @@ class ProcessTable(Protocol):
     def rows(self) -> tuple[array[float], bytearray]:
         """The figures of the newest ``read`` and their codes, WIDTH of each process, in the order of ``pids``."""
 
+    def states(self) -> bytes:
+        """The letter of the state of each at the newest ``read``, see ``ProcessFiles``."""
+
 
 def create(proc: str) -> ProcessTable:
     """A table of processes below ``proc``."""
@@ -78,6 +81,10 @@ class PythonTable:
                 codes[number * WIDTH : (number + 1) * WIDTH] = each.codes
         return values, codes
 
+    def states(self) -> bytes:
+        """See ``ProcessTable``."""
+        return bytes(each.state for each in self._files.values())
+
 
 class NativeTable:
     """See ``ProcessTable``: ``_process_step.c`` reads all in one call."""
@@ -91,6 +98,7 @@ class NativeTable:
         self._size = 0  # of a record
         self._values: array[float] = array("d")
         self._codes = bytearray()
+        self._states = bytearray()
 
     def pids(self) -> Collection[int]:
         """See ``ProcessTable``."""
@@ -117,12 +125,13 @@ class NativeTable:
     def read(self, units: Units) -> list[int]:
         """See ``ProcessTable``."""
         cells = len(self._pids) * WIDTH
-        values, codes = array("d", bytes(cells * _VALUE)), bytearray(cells)
+        values, codes, states = array("d", bytes(cells * _VALUE)), bytearray(cells), bytearray(len(self._pids))
         stats = units.task_stats
         rows = self._step.read_processes(
             self._records,
             values,
             codes,
+            states,
             self._proc,
             units.per_second,
             units.per_tick,
@@ -135,13 +144,17 @@ class NativeTable:
         for row in reversed(rows):
             self._drop_row(row)
             place = slice(row * WIDTH, (row + 1) * WIDTH)
-            del values[place], codes[place]
-        self._values, self._codes = values, codes
+            del values[place], codes[place], states[row]
+        self._values, self._codes, self._states = values, codes, states
         return gone
 
     def rows(self) -> tuple[array[float], bytearray]:
         """See ``ProcessTable``."""
         return self._values, self._codes
+
+    def states(self) -> bytes:
+        """See ``ProcessTable``."""
+        return bytes(self._states)
 
 
 def _bits(files: frozenset[int]) -> int:

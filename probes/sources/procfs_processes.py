@@ -111,6 +111,10 @@ class Watched:
             self._facts.refresh()  # CPUs may have come
         return values, codes
 
+    def states(self) -> bytes:
+        """The letter of the state of each at the newest ``read``, 0 where that is not known."""
+        return self._table.states()
+
     def account(self) -> dict[str, object]:
         """How many are watched, how many of them without open files, and whether taskstats helps."""
         return {

@@ -1,27 +1,31 @@
 """Virtual machines from /proc: a qemu process with the guest that its options describe.
 
-Figures of the process as in ``procfs_processes`` (the guest's own CPU time is
-``cpu_guest_ratio``), the vCPUs that it has now, the memory that it was given, and the traffic of its tap interfaces,
-MISSING where unknown. The host sees a tap from the other side: what the host transmits into it the guest receives.
+Figures of the process as in ``procfs_processes`` (the guest's own CPU time is ``cpu_guest_ratio``), the vCPUs that it
+has now and what they have had, the memory that it was given, the traffic of its tap interfaces, and its state; MISSING
+where unknown. The host sees a tap from the other side: what the host transmits into it the guest receives.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
+from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
 from acquisition.wire.table import Entity
 from probes.checks.rate import UNKNOWN_LINK, growth
 from probes.discovery import Discovery, Found
-from probes.guest_process import Vcpus, taps
+from probes.guest_process import VcpuFinder, taps
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
 from probes.reading import Reading
-from probes.sources import Request
+from probes.sources import Request, vms_suffering
 from probes.sources.figures import CounterMemory
 from probes.sources.guest_hugepages import GuestHugepages
+from probes.sources.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
+from probes.sources.guest_vcpus import Cell, Times, VcpuTimes
 from probes.sources.network import Traffic, total
 from probes.sources.polled import Polled
 from probes.sources.process_files import WIDTH
@@ -31,11 +35,21 @@ from probes.vm_identity import Identity, identities
 #: A guest's network cards may be plugged in later: its taps are looked for again after so many readings, and its vCPUs
 #: are counted again, those of some guests at each.
 _REFRESH = 60
+#: What is known of a VM: the columns of its process, and its own in the order of ``VmSource._own``.
+_COLUMNS = {
+    metric.name: column
+    for column, metric in enumerate(
+        (*PROCESSES.metrics, *(each for each in VMS.metrics if each not in PROCESSES.metrics))
+    )
+}
+_TRAFFIC = frozenset(column for name, column in _COLUMNS.items() if name.startswith("network_"))
+_VCPUS = frozenset(column for name, column in _COLUMNS.items() if name.startswith("vcpu_")) | {_COLUMNS["state"]}
+_STOPPED = frozenset(b"Tt")  #: letters of proc(5)
 
 
 def create(request: Request) -> VmSource:
     """See ``probes.sources``."""
-    return VmSource(request.resource_set, request.facts, request.discovery)
+    return VmSource(request.resource_set, request.facts, request.discovery, request.interval)
 
 
 def vm_entity(facts: HostFacts, found: Found, identity: Identity, hugepages: bool = False) -> Entity:
@@ -52,20 +66,24 @@ class VmSource(Polled):
 
     name = "procfs"
 
-    def __init__(self, resource_set: ResourceSet, facts: HostFacts, discovery: Discovery) -> None:
-        every = [metric.name for metric in VMS.metrics]
-        self._columns = tuple(every.index(metric.name) for metric in resource_set.metrics)
+    def __init__(
+        self, resource_set: ResourceSet, facts: HostFacts, discovery: Discovery, interval: float = 1.0
+    ) -> None:
+        self._columns = tuple(_COLUMNS[metric.name] for metric in resource_set.metrics)
         self._set = resource_set
         self._facts = facts
         self._discovery = discovery
-        self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < len(PROCESSES.metrics)))
+        self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < WIDTH))
         self._hugepages = GuestHugepages(facts, self._watched.found)
         self._traffic = Traffic(facts.proc)
-        self._with_traffic = any(column >= WIDTH + 2 for column in self._columns)
+        self._with_traffic = not _TRAFFIC.isdisjoint(self._columns)
         self._counters: dict[int, CounterMemory] = {}
         self._taps: dict[int, list[str]] = {}
-        self._vcpus = Vcpus(facts.proc)
-        self._with_vcpus = WIDTH in self._columns
+        self._vcpus = VcpuFinder(facts.proc)
+        self._times: dict[int, VcpuTimes] = {}
+        self._arrived: frozenset[int] = frozenset()  # that were started to receive a guest, which has run
+        self._with_vcpus = not _VCPUS.isdisjoint(self._columns)
+        self._interval = interval
         self._turn = 0
         self._entities: list[Entity] = []
         self._generation = -1
@@ -82,6 +100,7 @@ class VmSource(Polled):
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
         if not changed and not self._entities and not len(self._watched):
+            self._suffer([])
             if self._never:
                 return None
             return self._reading(array("d"), bytearray(), wall, monotonic, seconds)
@@ -105,7 +124,14 @@ class VmSource(Polled):
         self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
         self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
         self._vcpus.keep({(found.pid, found.start) for found in watched})
-        known = identities(self._facts, watched)
+        for pid in self._times.keys() - alive:
+            self._times.pop(pid).close()
+        self._name()
+
+    def _name(self) -> None:
+        """Make the rows' identities; a guest that has run is no longer waited for."""
+        watched = self._watched.found()
+        known = identities(self._facts, watched, self._arrived)
         self._entities = [
             vm_entity(self._facts, found, known[found.pid], self._hugepages.of(found).is_huge) for found in watched
         ]
@@ -116,30 +142,69 @@ class VmSource(Polled):
         values, codes = array("d", bytes(8 * count * width)), bytearray(count * width)
         figures, marks = self._watched.rows()
         self._hugepages.add(figures, marks)
-        more = self._sizes(monotonic) + self._guests_traffic(seconds)
+        own = self._own(seconds, monotonic)
         for place, column in enumerate(self._columns):
             if column < WIDTH:
                 values[place::width], codes[place::width] = figures[column::WIDTH], marks[column::WIDTH]
             else:
-                values[place::width], codes[place::width] = more[column - WIDTH]
+                values[place::width], codes[place::width] = own[column - WIDTH]
         return values, codes
 
-    def _sizes(self, monotonic: float) -> list[tuple[array[float], bytes]]:
-        """The vCPUs and the memory of all guests; on the way the taps of some are looked for."""
+    def _own(self, seconds: float, monotonic: float) -> list[tuple[array[float], bytes]]:
+        """The columns that VMs have beside those of processes; on the way the taps of some are looked for."""
         self._turn = (self._turn + 1) % _REFRESH
-        vcpus, memory = [], []
-        for number, found in enumerate(self._watched.found()):
+        counts, memory, times, states = [], [], [], []
+        watched = self._watched.found()
+        for number, (found, letter) in enumerate(zip(watched, self._watched.states(), strict=True)):
             again = number % _REFRESH == self._turn
             if self._with_traffic and (again or found.pid not in self._taps):
                 self._taps[found.pid] = taps(self._facts.proc, found.pid)
-            vcpus.append(self._count(found, monotonic, again))
-            memory.append(found.guest.memory_bytes if found.guest else None)
-        return [_column(vcpus), _column(memory)]
+            count, had = self._vcpus_of(found, seconds, monotonic, again)
+            counts.append(_gauge(count))
+            times.append(had)
+            memory.append(_gauge(found.guest.memory_bytes if found.guest else None))
+            states.append(_gauge(number_of(self._state(found, letter))))
+        self._arrive(watched)
+        self._suffer(times)
+        return [
+            *map(_column, (counts, memory)), *self._guests_traffic(seconds),
+            *(_column([each[place] for each in times]) for place in range(len(Times._fields))), _column(states),
+        ]  # fmt: skip
 
-    def _count(self, found: Found, monotonic: float, again: bool) -> int | None:
-        if found.guest is None or not self._with_vcpus:
-            return None
-        return self._vcpus.count((found.pid, found.start), found.guest, monotonic, again)
+    def _vcpus_of(self, found: Found, seconds: float, monotonic: float, again: bool) -> tuple[int | None, Times]:
+        if found.guest is None or not (self._with_vcpus or found.guest.incoming):
+            return None, UNKNOWN_TIMES
+        vcpus = self._vcpus.find((found.pid, found.start), found.guest, monotonic, again)
+        times = self._times.get(found.pid)
+        if times is None:
+            times = self._times[found.pid] = VcpuTimes(self._facts, found.pid)
+        return vcpus.number, times.read(vcpus.threads, seconds, monotonic)
+
+    def _state(self, found: Found, letter: int) -> str:
+        if letter in _STOPPED or not letter:
+            return STOPPED if letter else UNKNOWN
+        times = self._times.get(found.pid)
+        if found.guest is None or not found.guest.incoming or (times is not None and times.ran):
+            return RUNNING
+        # the threads that run a guest by KVM are those that have run one
+        return INCOMING if times is not None and (times.ran is False or found.guest.accelerator == "kvm") else UNKNOWN
+
+    def _arrive(self, watched: list[Found]) -> None:
+        arrived = frozenset(
+            found.pid for found in watched if found.guest and found.guest.incoming and self._times_ran(found.pid)
+        )
+        if arrived != self._arrived:
+            self._arrived = arrived
+            self._name()
+
+    def _times_ran(self, pid: int) -> bool:
+        return pid in self._times and bool(self._times[pid].ran)
+
+    def _suffer(self, times: list[Times]) -> None:
+        """Leave what all VMs suffer for the host's own row."""
+        if self._with_vcpus:
+            values, codes = zip(*(each.suffering for each in times), strict=True) if times else ((), ())
+            self._facts.suffering = vms_suffering.summed(values, codes, self._interval)
 
     def _guests_traffic(self, seconds: float) -> list[tuple[array[float], bytes]]:
         """What all guests receive and what they transmit: values and codes."""
@@ -178,9 +243,17 @@ class VmSource(Polled):
         """See ``Source``."""
         self._watched.close()
         self._traffic.close()
+        for times in self._times.values():
+            times.close()
+        self._times.clear()
+        self._facts.suffering = None
 
 
-def _column(known: list[int | None]) -> tuple[array[float], bytes]:
-    """Values and codes: MISSING where nothing is known."""
-    values = array("d", [NAN if value is None else value for value in known])
-    return values, bytes(MISSING if value is None else VALID for value in known)
+def _gauge(value: float | None) -> Cell:
+    """MISSING where nothing is known."""
+    return (NAN, MISSING) if value is None else (float(value), VALID)
+
+
+def _column(cells: Sequence[Cell]) -> tuple[array[float], bytes]:
+    """Values and codes."""
+    return array("d", [value for value, _ in cells]), bytes(code for _, code in cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.support import FIXTURES
@@ -42,11 +42,38 @@ class GuestProc:
     def has_threads(self, pid: int, names: Iterable[str]) -> None:
         """The process has exactly these threads."""
         tasks = self.path / str(pid) / "task"
-        shutil.rmtree(tasks, ignore_errors=True)
-        tasks.mkdir()
-        for number, name in enumerate(names, pid):
-            (tasks / str(number)).mkdir()
-            (tasks / str(number) / "comm").write_text(f"{name}\n")
+        wanted = {str(number): name for number, name in enumerate(names, pid)}
+        tasks.mkdir(exist_ok=True)
+        for gone in {each.name for each in os.scandir(tasks)} - wanted.keys():
+            shutil.rmtree(tasks / gone)
+        for number, name in wanted.items():
+            (tasks / number).mkdir(exist_ok=True)
+            (tasks / number / "comm").write_text(f"{name}\n")
+
+    def threads_had(self, pid: int, times: Mapping[int, tuple[int, int]], cgroups: str = "") -> None:
+        """The threads with these numbers after the pid have run and waited for so many nanoseconds in all."""
+        for number, (run, delay) in times.items():
+            task = self.path / str(pid) / "task" / str(pid + number)
+            (task / "schedstat").write_text(f"{run} {delay} 7\n")
+            (task / "cgroup").write_text(cgroups)
+
+    def thread_ran_a_guest(self, pid: int, number: int, ticks: int) -> None:
+        """The thread with this number after the pid has run a guest for so many clock ticks."""
+        fields = ["0"] * 49
+        fields[39] = str(ticks)
+        (self.path / str(pid) / "task" / str(pid + number) / "stat").write_text(f"1 (x) S {' '.join(fields)}\n")
+
+    def cgroup(self, path: str, cpu_stat: str) -> None:
+        """The cgroup below ``root``/sys/fs/cgroup has this cpu.stat."""
+        directory = self.root / "sys/fs/cgroup" / path
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "cpu.stat").write_text(cpu_stat)
+
+    def state(self, pid: int, letter: str) -> None:
+        """The process is in this state of proc(5)."""
+        stat = self.path / str(pid) / "stat"
+        head, end, tail = stat.read_text().rpartition(") ")
+        stat.write_text(f"{head}{end}{letter}{tail[1:]}")
 
     def has_open(self, pid: int, targets: Iterable[str]) -> None:
         """The process has these files open, from descriptor 10 on."""

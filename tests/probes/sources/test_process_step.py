@@ -54,7 +54,7 @@ junk = st.sampled_from(
 @st.composite
 def stat_texts(draw: st.DrawFn) -> bytes:
     """A text of /proc/PID/stat: the kernel's, or one in which something is otherwise."""
-    fields = [b"0"] * 50
+    fields = [draw(st.sampled_from([b"S", b"R", b"T", b"t", b"\xff"])), *[b"0"] * 49]
     for place in (7, 9, 11, 12, 20, 21, 39, 40):
         fields[place] = b"%d" % draw(counters)
     fields[17], fields[19] = b"%d" % draw(st.integers(0, 40)), b"%d" % START
@@ -99,9 +99,9 @@ def units(seconds: float, by_threads: bool = False) -> Units:
     return found
 
 
-def figures(table: NativeTable | PythonTable) -> tuple[list[str], bytes]:
+def figures(table: NativeTable | PythonTable) -> tuple[list[str], bytes, bytes]:
     values, codes = table.rows()
-    return [repr(value) for value in values], bytes(codes)
+    return [repr(value) for value in values], bytes(codes), table.states()
 
 
 @settings(max_examples=400, deadline=None)
@@ -278,10 +278,11 @@ def test_what_does_not_fit_is_refused() -> None:
     assert step is not None
     record = step.open_process(b"/proc", os.getpid(), 1, 1, 0, True)
     rest = (b"/proc", 1.0, 1.0, 4096.0, 1.0, 1.0, -1, 0, 0)
-    for records, values, codes in [
-        (bytearray(record[1:]), array("d", bytes(128)), bytearray(16)),
-        (bytearray(record), array("d", bytes(120)), bytearray(16)),
-        (bytearray(record), array("d", bytes(128)), bytearray(15)),
+    for records, values, codes, states in [
+        (bytearray(record[1:]), array("d", bytes(128)), bytearray(16), bytearray(1)),
+        (bytearray(record), array("d", bytes(120)), bytearray(16), bytearray(1)),
+        (bytearray(record), array("d", bytes(128)), bytearray(15), bytearray(1)),
+        (bytearray(record), array("d", bytes(128)), bytearray(16), bytearray(0)),
     ]:
         with pytest.raises(ValueError, match="do not fit"):
-            step.read_processes(records, values, codes, *rest)
+            step.read_processes(records, values, codes, states, *rest)

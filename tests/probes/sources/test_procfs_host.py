@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from math import isnan
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from acquisition.model.codes import FIRST, MISSING, RESET, STUCK, VALID
-from probes.host_facts import HostFacts
+from probes.host_facts import HostFacts, Suffering
 from probes.metrics import HOST
 from probes.reading import Reading
-from probes.sources import hugepages
+from probes.sources import hugepages, vms_suffering
 from probes.sources.figures import CounterMemory, Row
 from probes.sources.host_figures import CpuFigures, cpu_ticks
 from probes.sources.network import link_speed, parse, physical, total
@@ -49,6 +50,7 @@ def figures(reading: Reading) -> dict[str, tuple[float, int]]:
 
 def test_every_figure_over_two_seconds(tmp_path: Path) -> None:
     facts, proc = machine(tmp_path)
+    facts.suffering = Suffering(0.0, 0.0, VALID, math.inf)  # as the source of VMs leaves it
     source = HostSource(HOST, facts)
     source.sample(1000.0, 50.0)
     later(proc)
@@ -85,6 +87,7 @@ def test_every_figure_over_two_seconds(tmp_path: Path) -> None:
         "pressure_io_some_ratio": 0.5,
         "pressure_io_full_ratio": 0.3,
         **{metric.name: 0.0 for metric in hugepages.METRICS},
+        **{metric.name: 0.0 for metric in vms_suffering.METRICS},
     }
     assert set(expected) == {metric.name for metric in HOST.metrics}
     found = figures(reading)
