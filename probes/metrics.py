@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from acquisition.model import vm_state
 from acquisition.model.metric import COUNTER, GAUGE, HOST_SET, Metric, ResourceSet
-from acquisition.model.vm_state import STATES
 from probes.metric_kinds import (
     MAX_BYTES_PER_SECOND,
     MAX_EVENTS_PER_SECOND,
@@ -121,7 +121,14 @@ VMS = ResourceSet(
         cores("vcpu_delay_ratio", "time that its vCPUs could run and did not (CPU ready; libvirt vcpu.N.delay)"),
         cores("vcpu_throttled_ratio", "time that CPU limits of its cgroups kept it from running (cpu.stat)"),
         cores("vcpu_suffering_ratio", "delay less throttled time, at least 0: what others on the host took from it"),
-        Metric("state", "state", GAUGE, 1.0, float(len(STATES)), "1 running, 2 stopped (SIGSTOP), 3 incoming"),
+        Metric(
+            vm_state.METRIC,
+            "state",
+            GAUGE,
+            1.0,
+            float(len(vm_state.STATES)),
+            "1 running, 2 stopped (SIGSTOP), 3 incoming",
+        ),
     ),
 )
 

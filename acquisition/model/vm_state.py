@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+METRIC = "state"  #: its name
+
 RUNNING = "running"  #: also of a guest that is idle, or that the hypervisor has paused
 STOPPED = "stopped"  #: its process has been stopped by a signal (SIGSTOP, a debugger)
 INCOMING = "incoming"  #: it was started to receive a guest, none of whose vCPUs has run here yet

@@ -77,7 +77,7 @@ class Vm(NamedTuple):
     id: str
     name: str
     host: str  #: id of the host that bears its load; while it migrates, the source
-    state: str = CURRENT  #: of acquisition.snapshot.states
+    state: str = CURRENT  #: of acquisition.snapshot.states, or acquisition.model.vm_state.STOPPED
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
     readings: Mapping[str, Reading] = {}

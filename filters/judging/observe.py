@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, overload
 
 from acquisition.config.decisions import Decisions
-from acquisition.model import codes
+from acquisition.model import codes, vm_state
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
@@ -233,11 +233,13 @@ class _Observer:
     def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
         block = view.block
         arrives = "incoming" in entity.labels and evidence_of(block, row).waits_for_guest
+        state = readings.get(vm_state.METRIC) if block.state == CURRENT else None
+        stopped = state is not None and vm_state.state_of(state.last) == vm_state.STOPPED
         return Vm(
             entity.stable,
             entity.name,
             f"{block.host_id:016x}",
-            block.state,
+            vm_state.STOPPED if stopped else block.state,
             view.age,
             self._vms.of(entity.labels, entity.name, entity.stable),
             readings,

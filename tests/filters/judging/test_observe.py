@@ -163,6 +163,20 @@ def test_a_late_host_has_no_figures_and_is_not_idle(shards: Shards, cluster: Clu
     assert decide(seen, method, None).heat.verdicts[late.id].outcome == Outcome.ABSTAINED
 
 
+def test_a_stopped_vm_is_no_idle_guest_and_is_not_moved(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    hot = Machine(cluster, "hot", [Guest("a", 0.0, 4, state=2.0), Guest("b", 3.6, 2), Guest("c", 4.0, 16)])
+    tick = run(worker, [hot, Machine(cluster, "calm", [Guest("d", 2.0, 8)])])
+    seen = see(shards, tick)
+    stopped = host_of(seen, "hot").vms[0]
+    assert stopped.state == "stopped"
+    verdict = REGISTRY["threshold"].judge(stopped, REGISTRY["threshold"].defaults)
+    assert verdict.outcome == Outcome.ABSTAINED
+    assert verdict.reason.startswith("a is stopped, ")
+    plan = decided(shards, cluster, tick).plan
+    assert plan is not None
+    assert {each.vm.name: each.reason for each in plan.refusals if each.vm is not None}["a"] == "it is stopped"
+
+
 def test_labels_of_the_configuration_win(shards: Shards, cluster: Cluster, worker: Worker) -> None:
     tick = run(worker, small(cluster))
     settings = Decisions(

@@ -11,72 +11,23 @@ import pytest
 
 from acquisition.model.codes import FIRST, MISSING, RESET, UNREADABLE, VALID
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of, state_of
-from probes.checks import rate
-from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
-from probes.metrics import HOST, VMS
-from probes.reading import Reading
-from probes.sources.procfs_vms import VmSource
+from probes.metrics import HOST
 from probes.sources.vms_suffering import VmsSuffering, summed
-from tests.support.guest_proc import GuestProc
+from tests.support.sampled_guest import GUEST, METRICS, NAMES, SampledGuest
 
-GUEST = ["/usr/bin/qemu-system-x86_64", "-name", "guest=web", "-uuid", "1-1", "-smp", "2,maxcpus=8", "-m", "4096"]
-NAMES = ["qemu-system-x86", "CPU 0/KVM", "CPU 1/KVM", "worker"]
-METRICS = [metric.name for metric in VMS.metrics]
 V1 = "5:cpu,cpuacct:/machine/qemu-1/{}\n0::/elsewhere\n"
 V2 = "0::/machine.slice/qemu-1/{}\n"
-S = 10**9
-
-
-class Host:
-    """A host with one guest, read once a second."""
-
-    def __init__(self, path: Path) -> None:
-        self.proc = GuestProc(path)
-        self.facts = HostFacts("host-a", str(self.proc.path), str(path / "sys"))
-        self.source = VmSource(VMS, self.facts, Discovery(self.facts, Selection(), 5.0))
-        self.seconds = 10.0
-        self.check = rate.build(VMS, {})
-        self.had: dict[int, tuple[int, int]] = {}
-        self.cgroups = ""
-
-    def guest(self, words: list[str] | None = None, names: list[str] | None = None) -> None:
-        self.proc.add(4711, GUEST if words is None else words)
-        self.proc.has_threads(4711, NAMES if names is None else names)
-
-    def had_more(self, thread: int, run: float, delay: float) -> None:
-        before = self.had.get(thread, (S, S))
-        self.had[thread] = (before[0] + round(run * S), before[1] + round(delay * S))
-        self.proc.threads_had(4711, {thread: self.had[thread]}, self.cgroups)
-
-    def reading(self) -> Reading:
-        self.seconds += 1.0
-        found = self.source.sample(1000.0 + self.seconds, self.seconds)
-        assert found is not None
-        found.cores = 16
-        self.check(found)
-        return found
-
-    def values(self) -> dict[str, tuple[float, int]]:
-        found = self.reading()
-        return {name: (round(found.values[place], 6), found.codes[place]) for place, name in enumerate(METRICS)}
-
-    def vcpus(self) -> list[tuple[float, int]]:
-        values = self.values()
-        return [values[f"vcpu_{name}_ratio"] for name in ("run", "delay", "throttled", "suffering")]
-
-    def codes(self) -> list[int]:
-        return [code for _, code in self.vcpus()]
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    made = Host(tmp_path)
+def host(tmp_path: Path) -> Iterator[SampledGuest]:
+    made = SampledGuest(tmp_path)
     with closing(made.source):
         yield made
 
 
-def test_run_time_and_delay_are_those_of_all_vcpu_threads(host: Host) -> None:
+def test_run_time_and_delay_are_those_of_all_vcpu_threads(host: SampledGuest) -> None:
     host.guest()
     for thread in (1, 2, 3):
         host.had_more(thread, 0.0, 0.0)
@@ -100,7 +51,7 @@ def test_run_time_and_delay_are_those_of_all_vcpu_threads(host: Host) -> None:
     ids=["v1 by all controllers", "v1 by the controller", "v2"],
 )
 def test_suffering_is_the_delay_that_is_not_the_guests_own_limit(
-    host: Host, cgroups: str, base: str, text: str
+    host: SampledGuest, cgroups: str, base: str, text: str
 ) -> None:
     host.guest()
     for thread in (1, 2):
@@ -118,7 +69,7 @@ def test_suffering_is_the_delay_that_is_not_the_guests_own_limit(
     assert host.vcpus()[1:] == [(0.0, VALID), (0.5, VALID), (0.0, VALID)]  # charged a tick later: no less than 0
 
 
-def test_limit_that_is_set_later_is_found_while_the_guest_waits(host: Host) -> None:
+def test_limit_that_is_set_later_is_found_while_the_guest_waits(host: SampledGuest) -> None:
     text = "nr_periods {0}\nnr_throttled {0}\nthrottled_usec {1}\n"
     host.guest()
     host.cgroups = V2.format("")
@@ -134,7 +85,7 @@ def test_limit_that_is_set_later_is_found_while_the_guest_waits(host: Host) -> N
     assert found[1:] == [(0.6, VALID), (0.6, VALID), (0.0, VALID)]
 
 
-def test_cgroup_out_of_sight_leaves_throttled_time_missing(host: Host) -> None:
+def test_cgroup_out_of_sight_leaves_throttled_time_missing(host: SampledGuest) -> None:
     host.guest()
     host.cgroups = "0::/../../elsewhere\n"
     for _ in range(2):
@@ -144,7 +95,7 @@ def test_cgroup_out_of_sight_leaves_throttled_time_missing(host: Host) -> None:
     assert codes == [VALID, VALID, MISSING, MISSING]
 
 
-def test_vcpu_that_comes_or_goes_adds_nothing_and_spoils_nothing(host: Host) -> None:
+def test_vcpu_that_comes_or_goes_adds_nothing_and_spoils_nothing(host: SampledGuest) -> None:
     host.guest()
     host.had_more(1, 0.0, 0.0)
     host.had_more(2, 0.0, 0.0)
@@ -171,7 +122,7 @@ def test_vcpu_that_comes_or_goes_adds_nothing_and_spoils_nothing(host: Host) -> 
 @pytest.mark.parametrize(
     ("text", "code"), [("5 5 5\n", RESET), ("x\n", UNREADABLE), ("0 0 0\n", MISSING), ("1 2\n", UNREADABLE)]
 )
-def test_text_that_cannot_be_is_no_figure(host: Host, text: str, code: int) -> None:
+def test_text_that_cannot_be_is_no_figure(host: SampledGuest, text: str, code: int) -> None:
     host.guest(names=NAMES[:2])
     host.had_more(1, 0.0, 0.0)
     host.values()
@@ -179,7 +130,7 @@ def test_text_that_cannot_be_is_no_figure(host: Host, text: str, code: int) -> N
     assert host.codes()[:2] == [code, code]
 
 
-def test_threads_without_names_are_known_by_the_guest_that_they_ran(host: Host) -> None:
+def test_threads_without_names_are_known_by_the_guest_that_they_ran(host: SampledGuest) -> None:
     host.guest(names=["qemu-system-x86"] * 4)
     host.proc.has_open(4711, ["anon_inode:kvm-vm", "anon_inode:kvm-vcpu:0", "anon_inode:kvm-vcpu:1"])
     for thread in range(4):
@@ -220,7 +171,7 @@ def test_the_host_has_the_sum_and_the_worst_of_its_vms() -> None:
     assert [row()[0][1] for _ in range(5)] == [VALID, VALID, VALID, MISSING, MISSING]  # VMs are not read any more
 
 
-def test_the_source_of_vms_leaves_what_they_suffer(host: Host) -> None:
+def test_the_source_of_vms_leaves_what_they_suffer(host: SampledGuest) -> None:
     host.guest()
     host.cgroups = V2.format("")
     host.proc.cgroup("machine.slice/qemu-1", "nr_periods 0\nnr_throttled 0\nthrottled_usec 0\n")
@@ -235,7 +186,7 @@ def test_the_source_of_vms_leaves_what_they_suffer(host: Host) -> None:
 # --- states ------------------------------------------------------------------------------------------------------
 
 
-def test_state_of_a_guest_that_is_stopped_and_goes_on(host: Host) -> None:
+def test_state_of_a_guest_that_is_stopped_and_goes_on(host: SampledGuest) -> None:
     host.guest()
     states = []
     for letter in "STtS":
@@ -250,7 +201,7 @@ def test_state_of_a_guest_that_is_stopped_and_goes_on(host: Host) -> None:
     ids=["named threads", "KVM without names", "nothing is known"],
 )
 def test_guest_is_incoming_until_its_vcpus_have_run(
-    host: Host, words: list[str], names: list[str], before: str
+    host: SampledGuest, words: list[str], names: list[str], before: str
 ) -> None:
     host.guest([*GUEST, "-incoming", "defer", *words], names)
     for thread in (1, 2):
