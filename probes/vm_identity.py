@@ -7,13 +7,14 @@ process of this host under another name (a copy), is known here only: HOST:NAME,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from probes.discovery import Found
 from probes.host_facts import HostFacts
 from probes.qemu import Guest
 
+_NOBODY: Mapping[int, float] = {}
 LOCAL = "local"  #: the label of a VM that no other host can know by its id
 
 
@@ -24,9 +25,9 @@ class Identity(NamedTuple):
     labels: dict[str, str]
 
 
-def identities(facts: HostFacts, found: Iterable[Found], arrived: Collection[int] = frozenset()) -> dict[int, Identity]:
-    """Those of all VMs of a host, by pid. ``arrived``: pids of those that have run since they were started to receive a
-    guest."""
+def identities(facts: HostFacts, found: Iterable[Found], arrived: Mapping[int, float] = _NOBODY) -> dict[int, Identity]:
+    """Those of all VMs of a host, by pid. ``arrived``: when those that were started to receive a guest first ran it,
+    seconds after the boot of the host."""
     names: dict[str, str] = {}  # of the oldest process that has an id
     made = {}
     for each in sorted(found, key=lambda each: (each.start, each.pid)):
@@ -40,8 +41,7 @@ def identities(facts: HostFacts, found: Iterable[Found], arrived: Collection[int
             if stable in names:
                 stable = f"{stable}:{each.pid}"
             names[stable] = guest.name
-        waits = guest.incoming and each.pid not in arrived
-        made[each.pid] = Identity(stable, _labels(facts, each, guest, local, waits))
+        made[each.pid] = Identity(stable, _labels(facts, each, guest, local, arrived.get(each.pid)))
     return made
 
 
@@ -53,17 +53,17 @@ def _wide(guest: Guest, scope: str) -> str:
     return guest.uuid
 
 
-def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool, waits: bool) -> dict[str, str]:
+def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool, arrived: float | None) -> dict[str, str]:
     """``started`` (seconds after the boot of the host) tells where a VM is while two hosts report it, and so do
     ``accelerator`` and ``incoming`` (it was started to receive a guest, which has not run yet) where they are known.
-    ``received``: such a guest has run."""
+    ``received``: when such a guest first ran here, as ``started``."""
     labels = {"pid": str(found.pid), "host": facts.name, "started": f"{found.start / facts.hertz:.2f}"}
     if guest.uuid:
         labels["uuid"] = guest.uuid
     if guest.accelerator:
         labels["accelerator"] = guest.accelerator
     if guest.incoming:
-        labels["incoming" if waits else "received"] = "yes"
+        labels |= {"incoming": "yes"} if arrived is None else {"received": f"{arrived:.2f}"}
     if local:
         labels[LOCAL] = "yes"
     return {**labels, **dict(guest.owner.labels)}

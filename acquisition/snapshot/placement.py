@@ -17,6 +17,10 @@ Whatever a host says of a VM is a claim: it may say it of any. The oldest is the
 the hosts say of their processes' age. For a minute two of them are a migration; one that lasts longer is INCOMING, or,
 where CPU time advances in both, a CONFLICT, and neither keeps the VM, or anything else of its host, from being moved.
 
+One id and several names are several VMs, copies of which nobody changed the id, unless a process was started to receive
+a guest: while that has not run, and where the guest has changed over, it is the VM of the older process under another
+name (``vms_of``). The VM that was seen first keeps the id.
+
 /proc cannot distinguish a paused guest from an idle one. Both have no guest time in a tick.
 """
 
@@ -44,6 +48,8 @@ UNSEEN = "unseen"  #: one process has it, on a host that is late or down: where 
 
 STATES = (RUNNING, MIGRATING, INCOMING, CONFLICT, ARRIVING, UNSEEN)
 
+#: Seconds after a guest first ran in which the process that it came from may still have run in the same tick.
+_SWITCH_SECONDS = 3.0
 #: What a row is that is not the place of its VM.
 SHADOW = "shadow"
 
@@ -89,6 +95,35 @@ class Placement(NamedTuple):
     def destination(self) -> str | None:
         """The host that it goes to, while it migrates."""
         return max(self.evidence, key=_age).host if self.state == MIGRATING else None
+
+
+def vms_of(evidence: Iterable[VmEvidence]) -> list[list[VmEvidence]]:
+    """The processes of each VM among those of one id, that of the process that was seen first in front."""
+    found: list[list[VmEvidence]] = []
+    for process in sorted(evidence, key=_seniority):
+        same = (vm for vm in found if any(each.name == process.name for each in vm))
+        renamed = (vm for vm in found if any(_goes_on_in(each, process) for each in vm))
+        vm = next(same, None) or next(renamed, None)
+        if vm is None:
+            found.append([process])
+        else:
+            vm.append(process)
+    return found
+
+
+def _goes_on_in(older: VmEvidence, younger: VmEvidence) -> bool:
+    """Whether the guest of a process migrates, or has migrated, to one under another name: that was started later to
+    receive it, and since it runs there it does not run here."""
+    if older.born is not None and younger.born is not None and younger.born < older.born:
+        return False
+    if younger.incoming:
+        return True
+    ran = younger.received_seconds
+    return ran is not None and (ran <= _SWITCH_SECONDS or (ran <= CLAIM_SECONDS and not _runs(older)))
+
+
+def _runs(process: VmEvidence) -> bool:
+    return process.works if process.run.now is None else process.run.now > 0.0
 
 
 def settle(vm: str, evidence: Iterable[VmEvidence]) -> Placement:
@@ -192,16 +227,31 @@ def _has_taken_over(older: VmEvidence, younger: VmEvidence) -> bool:
     return works or (younger.cpu.mean or 0.0) > (older.cpu.mean or 0.0)
 
 
+_NO_COPIES: Mapping[tuple[int, int], str] = {}
+
+
 class Placements:
     """The places of the VMs of one snapshot.
 
-    ``contested`` holds those that several processes have, by uuid: few. A reader that walks over rows skips
-    those for which ``is_shadow`` is true: they are not their VM's place, and their figures not its load.
+    ``contested`` holds those that several processes have, by id: few. A reader that walks over rows skips
+    those for which ``is_shadow`` is true: they are not their VM's place, and their figures not its load. ``copies`` are
+    the ids of VMs that another one has the uuid of, by host id and entity id of each process: ``HOST:NAME``, as in
+    ``probes.vm_identity``.
     """
 
-    def __init__(self, blocks: Sequence[Block], contested: Mapping[str, Placement]) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        contested: Mapping[str, Placement],
+        copies: Mapping[tuple[int, int], str] = _NO_COPIES,
+    ) -> None:
         self._blocks = blocks
         self.contested = contested
+        self.copies = copies
+
+    def id_of(self, host_id: int, entity: Entity) -> str:
+        """What a VM is called: what its host calls it, unless that is the id of another VM as well."""
+        return self.copies.get((host_id, entity.id), entity.stable)
 
     @staticmethod
     def of(blocks: Sequence[Block]) -> Placements:
@@ -231,20 +281,27 @@ class Placements:
 
     def mark(self, host_id: int, entity: Entity) -> str:
         """SHADOW, MIGRATING, or nothing for a row that is all there is of its VM, or of no VM."""
-        if entity.kind != VM or entity.stable not in self.contested:
+        vm = self.id_of(host_id, entity)
+        if entity.kind != VM or vm not in self.contested:
             return ""
         if self.is_shadow(host_id, entity.id):
             return SHADOW
-        return MIGRATING if self.is_migrating(entity.stable) else ""
+        return MIGRATING if self.is_migrating(vm) else ""
+
+    def of_row(self, block: Block, row: int) -> Placement:
+        """The place of the VM that a row is a process of."""
+        entity = block.entities[row]
+        vm = self.id_of(block.host_id, entity)
+        return self.contested.get(vm) or settle(vm, [evidence_of(block, row)])
 
     @cached_property
     def all(self) -> Mapping[str, Placement]:
-        """Every VM by uuid; made when it is first asked for."""
+        """Every VM by id; made when it is first asked for."""
         found = dict(self.contested)
         for block in self._blocks:
             for row, entity in enumerate(block.entities):
-                if entity.kind == VM and entity.stable not in found:
-                    found[entity.stable] = settle(entity.stable, [evidence_of(block, row)])
+                if entity.kind == VM and (vm := self.id_of(block.host_id, entity)) not in found:
+                    found[vm] = self.of_row(block, row)
         return found
 
 
@@ -252,4 +309,13 @@ def placements_of(blocks: Sequence[Block], contested: Mapping[str, Sequence[Owne
     """The places of the VMs of these blocks; ``contested`` are the owners of those of each VM that several report."""
     owners = {owner for several in contested.values() for owner in several}
     there = [block for block in blocks if (block.host_id, block.set_id) in owners]
-    return Placements(blocks, {vm: settle(vm, found) for vm, found in evidence_by_vm(contested, there).items()})
+    places: dict[str, Placement] = {}
+    copies: dict[tuple[int, int], str] = {}
+    for stable, found in evidence_by_vm(contested, there).items():
+        for number, processes in enumerate(vms_of(found)):
+            vm = f"{processes[0].host}:{processes[0].name}" if number else stable
+            if number:
+                copies.update(((each.host_id, each.entity_id), vm) for each in processes)
+            if len(processes) > 1:
+                places[vm] = settle(vm, processes)
+    return Placements(blocks, places, copies)

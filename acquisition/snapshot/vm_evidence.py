@@ -25,6 +25,7 @@ from acquisition.wire.table import FIRST_SEEN, Entity
 VM = table.VM  #: kind of the entities that this is about
 GUEST_METRIC = "cpu_guest_ratio"  #: CPU time that ran the guest, in cores (docs/metrics.md)
 CPU_METRIC = "cpu_ratio"
+RUN_METRIC = "vcpu_run_ratio"  #: CPU time of its vCPU threads, also where the kernel books no guest time
 
 #: CPU, in cores, below which a process without guest time stands still: two clock ticks of a second.
 STANDSTILL = 0.02
@@ -54,8 +55,9 @@ class VmEvidence(NamedTuple):
     long ago. ``unheard`` says that nothing has come of it for longer than the limit. ``kvm`` says that the kernel
     runs its vCPUs; ``accounted`` that its host is known to count guest time, by any VM that it has (nested under
     another hypervisor a kernel may count all of it as system time); ``incoming`` that it was started to receive
-    a migration. Of all this only ``first_seen`` is not the host's own word: since when the filter has seen it report
-    the VM without a break (None: an older filter wrote its table). ``filtered`` is when the filter last read of it.
+    a migration and has not run yet; ``received_seconds`` how long ago such a guest first ran here, None where none has.
+    Of all this only ``first_seen`` is not the host's own word: since when the filter has seen it report the VM without
+    a break (None: an older filter wrote its table). ``filtered`` is when the filter last read of it.
     """
 
     host_id: int
@@ -73,6 +75,9 @@ class VmEvidence(NamedTuple):
     incoming: bool
     first_seen: float | None = None
     filtered: float = 0.0
+    name: str = ""
+    run: Meter = Meter()
+    received_seconds: float | None = None
 
     @property
     def works(self) -> bool:
@@ -113,15 +118,22 @@ def evidence_of(block: Block, row: int) -> VmEvidence:
         bool(entity.labels.get("incoming")),
         _seconds(entity, FIRST_SEEN),
         block.filtered,
+        entity.name,
+        _meter(block, record, at, RUN_METRIC),
+        _since(block, entity, "received"),
     )
 
 
 def _born(block: Block, entity: Entity) -> float | None:
     """When the process started: the label ``started`` is seconds after its host's boot, as is ``monotonic``."""
-    started = _seconds(entity, "started")
-    if block.head is None or started is None:
-        return None
-    return block.head.filtered - (block.head.monotonic - started)
+    ago = _since(block, entity, "started")
+    return None if block.head is None or ago is None else block.head.filtered - ago
+
+
+def _since(block: Block, entity: Entity, label: str) -> float | None:
+    """Seconds since what a label says, which is in seconds after the boot of the host."""
+    at = _seconds(entity, label)
+    return None if block.head is None or at is None else block.head.monotonic - at
 
 
 def _seconds(entity: Entity, label: str) -> float | None:

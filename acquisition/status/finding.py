@@ -10,6 +10,7 @@ from acquisition import compiled
 from acquisition.errors import FrameError
 from acquisition.link.claims import Claim
 from acquisition.link.resp import Address
+from acquisition.link.vm_notes import VmNote
 from acquisition.model.identity import is_own_name
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
@@ -160,6 +161,11 @@ def of_claims(claimed: Mapping[int, Claim], accounts: Sequence[Account]) -> list
         words = {"s": "s" * several, "es": "" if several else "s", "name": name, **claim._asdict()}
         found.append(Finding(STALE, f"host {name}", _CLAIMS.format(**words)))
     return found
+
+
+def of_vms(notes: Collection[VmNote]) -> list[Finding]:
+    """What services noticed about VMs."""
+    return [Finding(NOTE, note.about, note.text) for note in notes]
 
 
 def of_probes(reports: Collection[Status]) -> list[Finding]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.link import claims, happenings
-from acquisition.link.claims import Claim
+from acquisition.link import claims, happenings, vm_notes
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.nodes import Members
@@ -40,6 +39,7 @@ from acquisition.status.finding import (
     of_roster,
     of_seeds,
     of_shards,
+    of_vms,
 )
 from acquisition.wire.archived import Archived
 from acquisition.wire.status import Status
@@ -115,7 +115,7 @@ def read(
     others: list[Registered] | None = None
     archived: dict[tuple[int, int], Archived] = {}
     known: Roster | None = None
-    claimed: dict[int, Claim] = {}
+    told: Mapping[str, str] = {}
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
     rejected: dict[int, str] = {}
@@ -128,7 +128,7 @@ def read(
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
         rejected = oversize.read(cluster, layout, before) if found.rejected else {}
-        claimed = _claims(cluster, layout.tags[0], wall(), unread)
+        told = _told(cluster, layout.tags[0], unread)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     errors = live.errors if live is not None else ()
@@ -145,16 +145,17 @@ def read(
     findings += of_roster(known, blindness(known, accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
     findings += of_hosts(accounts, reports, now, down_after) + of_oversize(rejected, accounts)
-    findings += of_claims(claimed, accounts) + of_probes(reports.values())
+    findings += of_claims(claims.fresh(told, now), accounts) + of_vms(vm_notes.fresh(told, now))
+    findings += of_probes(reports.values())
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
 
 
-def _claims(cluster: Cluster, tag: str, now: float, unread: list[ShardpulseError]) -> dict[int, Claim]:
-    """What services have seen hosts claim of others; what cannot be read goes into ``unread``."""
+def _told(cluster: Cluster, tag: str, unread: list[ShardpulseError]) -> Mapping[str, str]:
+    """What services have seen that concerns no host alone; what cannot be read goes into ``unread``."""
     try:
-        return claims.fresh(happenings.read_told(cluster, [tag])[tag], now)
+        return happenings.read_told(cluster, [tag])[tag]
     except ShardpulseError as error:
         unread.append(error)
         return {}

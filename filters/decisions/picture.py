@@ -37,6 +37,7 @@ __all__ = [
     "Host",
     "Picture",
     "Reading",
+    "Remark",
     "Transit",
     "Vm",
 ]
@@ -122,6 +123,14 @@ class Conflict(NamedTuple):
     claimant: str
 
 
+class Remark(NamedTuple):
+    """What is noticed about a VM: its id, the ``kind`` of acquisition.link.vm_notes, ``text``."""
+
+    vm: str
+    kind: str
+    text: str
+
+
 class Picture(NamedTuple):
     """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``blind``
     says why no host can be seen; it is one of the errors then."""
@@ -133,3 +142,4 @@ class Picture(NamedTuple):
     transits: tuple[Transit, ...] = ()
     blind: str = ""
     conflicts: tuple[Conflict, ...] = ()
+    remarks: tuple[Remark, ...] = ()

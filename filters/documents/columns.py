@@ -147,15 +147,16 @@ def _block(block: Block, selection: Chosen, figures: Collection[str], places: Pl
 
 
 def _name(block: Block, entity: Entity, places: Placements) -> EntityName:
-    contested = entity.kind == VM and entity.stable in places.contested
+    vm = places.id_of(block.host_id, entity)
+    contested = entity.kind == VM and vm in places.contested
     return EntityName(
         f"{entity.id:016x}",
         entity.kind,
         entity.name,
-        entity.stable,
+        vm,
         entity.epoch,
         contested and places.is_shadow(block.host_id, entity.id),
-        contested and places.is_migrating(entity.stable),
+        contested and places.is_migrating(vm),
     )
 
 

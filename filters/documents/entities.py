@@ -11,8 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.placement import settle
-from acquisition.snapshot.vm_evidence import VM, evidence_of
+from acquisition.snapshot.vm_evidence import VM
 from acquisition.wire.table import Entity
 from filters.documents.chosen import Chosen
 from filters.documents.figures import ReadingDocument, readings_of, shortened
@@ -100,7 +99,7 @@ def _placement(snapshot: Snapshot, block: Block, row: int) -> PlacementDocument 
     entity = block.entities[row]
     if entity.kind != VM:
         return None
-    found = snapshot.placements.contested.get(entity.stable) or settle(entity.stable, [evidence_of(block, row)])
+    found = snapshot.placements.of_row(block, row)
     host, place = f"{found.host_id:016x}", f"{found.entity_id:016x}"
     return PlacementDocument(found.state, found.host, host, place, found.source, found.destination)
 
@@ -131,18 +130,18 @@ def _documents(
     readings: Sequence[dict[str, ReadingDocument] | UnsetType] = (
         readings_of(block, rows, columns, figures, table) if figures else [UNSET] * len(rows)
     )
-    members = block.entities
+    members, places = block.entities, snapshot.placements
     return [
         EntityDocument(
             f"{members[row].id:016x}",
             members[row].kind,
             members[row].name,
-            members[row].stable,
+            places.id_of(block.host_id, members[row]),
             members[row].epoch,
             block.resource_set,
             dict(labels(members[row])),
-            members[row].kind == VM and snapshot.placements.is_shadow(block.host_id, members[row].id),
-            members[row].kind == VM and snapshot.placements.is_migrating(members[row].stable),
+            members[row].kind == VM and places.is_shadow(block.host_id, members[row].id),
+            members[row].kind == VM and places.is_migrating(places.id_of(block.host_id, members[row])),
             values,
         )
         for row, values in zip(rows, readings, strict=True)

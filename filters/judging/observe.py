@@ -16,18 +16,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, overload
 
 from acquisition.config.decisions import Decisions
+from acquisition.link.vm_notes import COPIED, RENAMED
 from acquisition.model import codes, vm_state
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import INCOMING, MIGRATING, Placement
+from acquisition.snapshot.placement import INCOMING, MIGRATING, Placement, Placements
 from acquisition.snapshot.rows import finite
 from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.planes import OWN
 from acquisition.wire.table import Entity
 from filters.decisions import capacity, ratios
-from filters.decisions.picture import LATE, Conflict, Host, Picture, Reading, Transit, Vm
+from filters.decisions.constraints.labels import LOCAL
+from filters.decisions.picture import LATE, Conflict, Host, Picture, Reading, Remark, Transit, Vm
 from filters.judging.labels import LabelTable
 
 #: Makes a reading of others of the same row; None where one of them is missing.
@@ -173,7 +175,10 @@ def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = Non
     contested = snapshot.placements.contested.values()
     transits = tuple(each for placement in contested for each in _transits(placement))
     conflicts = tuple(each for placement in contested for each in _conflicts(placement))
-    return Picture(tick_of(snapshot), snapshot.now, hosts, snapshot.errors, transits, snapshot.blind, conflicts)
+    remarks = tuple(_remarks(snapshot.placements))
+    return Picture(
+        tick_of(snapshot), snapshot.now, hosts, snapshot.errors, transits, snapshot.blind, conflicts, remarks
+    )
 
 
 def tick_of(snapshot: Snapshot) -> int:
@@ -231,19 +236,22 @@ class _Observer:
         return not self.placements.is_shadow(block.host_id, entity.id)
 
     def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
-        block = view.block
+        block, places = view.block, self.placements
+        vm, labels = places.id_of(block.host_id, entity), entity.labels
+        if (block.host_id, entity.id) in places.copies:  # no other host knows it by this id
+            labels = {**labels, LOCAL: "yes"}
         arrives = "incoming" in entity.labels and evidence_of(block, row).waits_for_guest
         state = readings.get(vm_state.METRIC) if block.state == CURRENT else None
         stopped = state is not None and vm_state.state_of(state.last) == vm_state.STOPPED
         return Vm(
-            entity.stable,
+            vm,
             entity.name,
             f"{block.host_id:016x}",
             vm_state.STOPPED if stopped else block.state,
             view.age,
-            self._vms.of(entity.labels, entity.name, entity.stable),
+            self._vms.of(labels, entity.name, vm),
             readings,
-            arrives or self.placements.is_migrating(entity.stable),
+            arrives or places.is_migrating(vm),
             _observed(block, readings),
             entity.kind,
             f"{entity.id:016x}",
@@ -303,3 +311,15 @@ def _conflicts(placement: Placement) -> Iterator[Conflict]:
     """One for each host that claims a VM of another."""
     for claimant in {process.host_id for process in placement.claimants}:
         yield Conflict(placement.vm, f"{placement.host_id:016x}", f"{claimant:016x}")
+
+
+def _remarks(places: Placements) -> Iterator[Remark]:
+    """VMs that get another name as they migrate, and those that another one has the uuid of."""
+    for vm, placement in places.contested.items():
+        first, last = placement.evidence[0], placement.evidence[-1]
+        if first.name != last.name:
+            text = f"{first.name} of {first.host} is called {last.name} on {last.host}, to which it migrates: one VM"
+            yield Remark(vm, RENAMED, text)
+    for vm in sorted(set(places.copies.values())):
+        text = "another VM, of another name, has its uuid; both count, and this one is not moved: give it its own uuid"
+        yield Remark(vm, COPIED, text)

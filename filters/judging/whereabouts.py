@@ -28,10 +28,13 @@ def whereabouts(snapshot: Snapshot, word: str, kinds: Collection[str], by_name: 
     small, ids, names = word.lower(), dict[str, _Rows](), dict[str, _Rows]()
     for block in snapshot.blocks:
         for row, entity in enumerate(block.entities):
-            if entity.stable in (word, small) and entity.kind in kinds:
-                ids.setdefault(entity.stable, []).append((block, row))
-            elif by_name and entity.name == word and entity.kind in kinds:
-                names.setdefault(entity.stable, []).append((block, row))
+            if entity.kind not in kinds:
+                continue
+            vm = snapshot.placements.id_of(block.host_id, entity)
+            if vm in (word, small):
+                ids.setdefault(vm, []).append((block, row))
+            elif by_name and entity.name == word:
+                names.setdefault(vm, []).append((block, row))
     return [_placed(snapshot, rows) for rows in (ids or names).values()]
 
 
@@ -39,7 +42,7 @@ def _placed(snapshot: Snapshot, rows: _Rows) -> Whereabouts:
     block, row = rows[0]
     entity = block.entities[row]
     if len(rows) > 1:
-        place = snapshot.placements.contested.get(entity.stable) or settle(
+        place = snapshot.placements.contested.get(snapshot.placements.id_of(block.host_id, entity)) or settle(
             entity.stable, [evidence_of(*each) for each in rows]
         )
         block, row = next(

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 
 from acquisition import log
 from acquisition.errors import ShardpulseError
-from acquisition.link import claims, happenings
+from acquisition.link import claims, happenings, vm_notes
 from acquisition.link.claims import Claim
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.happenings import Happening, Turn
 from acquisition.link.resp import raise_for
+from acquisition.link.vm_notes import VmNote
 from acquisition.printable import printable
 from acquisition.wire import keys
 from filters.decisions.conflicts import by_claimant
@@ -26,6 +27,7 @@ from filters.decisions.verdict import ABSTAINED, Verdict
 LOG = log.category("serve.decisions")
 _HOT, _MOVE, _BLIND = "hot:", "move:", "blind"
 _OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
+_MOST_REMARKS = 20  #: a host may say anything of any number of VMs
 _NO_HOST = 0  #: what concerns several hosts is told in its partition
 _Told = dict[str, tuple[int, str]]  #: name -> host, state
 
@@ -48,7 +50,7 @@ class Teller:
             if self._told is None:
                 self._told = self._read(cluster)
             news = [*self._heat(decided, now), *self._moves(decided, now)]
-            news += [*self._conflicts(decided, now), *self._sight(decided, now)]
+            news += [*self._conflicts(decided, now), *self._remarks(decided, now), *self._sight(decided, now)]
             if LOG.informs:
                 for _, one in news:
                     LOG.info(one.kind or "over", state=one.name, **one.details)
@@ -63,7 +65,7 @@ class Teller:
         for tag, told in happenings.read_told(cluster, self._tags).items():
             partition = self._tags.index(tag)
             for name, state in told.items():
-                if name == _BLIND or (name.startswith((_MOVE, claims.PREFIX)) and name.isascii()):
+                if name == _BLIND or (name.startswith((_MOVE, claims.PREFIX, vm_notes.PREFIX)) and name.isascii()):
                     found[name] = partition, state
                 elif _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
                     found[name] = int(name.removeprefix(_HOT), 16), state
@@ -133,6 +135,21 @@ class Teller:
             host = name.removeprefix(claims.PREFIX)
             if host not in found and (last is None or now - last.at >= claims.FRESH_SECONDS):
                 yield _NO_HOST, Happening(name, "", Turn.END, now, "conflict_over", host)
+
+    def _remarks(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
+        """What is noticed about VMs: shown for a while after it was seen last."""
+        known = {name: vm_notes.decode(state) for name, (_, state) in self._known(vm_notes.PREFIX).items()}
+        found = {f"{vm_notes.PREFIX}{each.kind}:{each.vm}": each for each in decided.picture.remarks[:_MOST_REMARKS]}
+        for name, each in found.items():
+            last, state = known.get(name), vm_notes.encode(VmNote(now, f"VM {each.vm}", each.text))
+            if name not in known:
+                details = {"vm": printable(each.vm), "text": printable(each.text)}
+                yield _NO_HOST, Happening(name, state, Turn.BEGIN, now, each.kind, "", details)
+            elif last is None or now - last.at >= vm_notes.REFRESH_SECONDS:
+                yield _NO_HOST, Happening(name, state, Turn.CHANGE, now)
+        for name, last in known.items():
+            if name not in found and (last is None or now - last.at >= vm_notes.FRESH_SECONDS):
+                yield _NO_HOST, Happening(name, "", Turn.END, now)
 
     def _sight(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
         assert self._told is not None

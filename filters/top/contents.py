@@ -122,7 +122,7 @@ def _opened(observation: Observation, place: Place, before: Opened | None) -> Op
     if metrics:
         listing = entities.list_metrics(block, snapshot.now, entity)
     else:
-        listing = entities.list_entities(block, snapshot.now, snapshot.placements.contested)
+        listing = entities.list_entities(block, snapshot.now, snapshot.placements)
     past = history_of_block(listing, block, entity, observation.recent, past)
     return Opened(listing, history.advance(past, listing), title)
 

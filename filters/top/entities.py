@@ -13,7 +13,7 @@ from acquisition.model.metric import HOST_SET
 from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placement
+from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.states import STATES
 from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.smoothed import Floats
@@ -46,10 +46,10 @@ def block_of(snapshot: Snapshot, host: int, resource_set: str) -> Block | None:
     return next(blocks, None)
 
 
-def list_entities(block: Block, now: float, contested: Mapping[str, Placement] | None = None) -> Listing:
+def list_entities(block: Block, now: float, places: Placements | None = None) -> Listing:
     """One row per VM or process: CPU in cores, resident memory.
 
-    ``contested`` are the VMs that several processes have, by uuid: the row that is not its VM's place has no
+    ``places`` say which VMs several processes have: the row that is not its VM's place has no
     figures, for it would make the VM look idle (acquisition.snapshot.placement).
     """
     n = block.shape[0]
@@ -73,16 +73,16 @@ def list_entities(block: Block, now: float, contested: Mapping[str, Placement] |
         invalid=failed(validity).sum(1),
         missing=absent(validity).sum(1),
     )
-    return _placed(listing, block, contested) if contested else listing
+    return _placed(listing, block, places) if places is not None and places.contested else listing
 
 
-def _placed(listing: Listing, block: Block, contested: Mapping[str, Placement]) -> Listing:
+def _placed(listing: Listing, block: Block, places: Placements) -> Listing:
     """The listing with what is known of VMs that migrate."""
     reasons, notes = list(listing.reasons), [""] * listing.rows
     figures = {name: getattr(listing, name).copy() for name in ("mean", "deviation", "trend", "last", "memory")}
     extra = {plane: column.copy() for plane, column in listing.extra.items()}
     for i, entity in enumerate(block.entities):
-        place = contested.get(entity.stable)
+        place = places.contested.get(places.id_of(block.host_id, entity))
         if place is None:
             continue
         if (block.host_id, entity.id) == (place.host_id, place.entity_id):

@@ -81,7 +81,8 @@ class VmSource(Polled):
         self._taps: dict[int, list[str]] = {}
         self._vcpus = VcpuFinder(facts.proc)
         self._times: dict[int, VcpuTimes] = {}
-        self._arrived: frozenset[int] = frozenset()  # that were started to receive a guest, which has run
+        self._waited: set[int] = set()  # those seen while they waited for the guest that they were started to receive
+        self._arrived: dict[int, float] = {}  # when it first ran, in seconds after the boot
         self._with_vcpus = not _VCPUS.isdisjoint(self._columns)
         self._interval = interval
         self._turn = 0
@@ -164,7 +165,7 @@ class VmSource(Polled):
             times.append(had)
             memory.append(_gauge(found.guest.memory_bytes if found.guest else None))
             states.append(_gauge(number_of(self._state(found, letter))))
-        self._arrive(watched)
+        self._arrive(watched, monotonic)
         self._suffer(times)
         return [
             *map(_column, (counts, memory)), *self._guests_traffic(seconds),
@@ -189,16 +190,18 @@ class VmSource(Polled):
         # the threads that run a guest by KVM are those that have run one
         return INCOMING if times is not None and (times.ran is False or found.guest.accelerator == "kvm") else UNKNOWN
 
-    def _arrive(self, watched: list[Found]) -> None:
-        arrived = frozenset(
-            found.pid for found in watched if found.guest and found.guest.incoming and self._times_ran(found.pid)
-        )
-        if arrived != self._arrived:
-            self._arrived = arrived
+    def _arrive(self, watched: list[Found], monotonic: float) -> None:
+        """Note whose guest has run since; one that was never seen to wait for it may have run from its start on."""
+        waits = {found.pid: found for found in watched if found.guest and found.guest.incoming}
+        ran = {pid for pid in waits if pid in self._times and self._times[pid].ran}
+        if ran != self._arrived.keys():
+            self._arrived = {
+                pid: self._arrived.get(pid)
+                or (monotonic if pid in self._waited else waits[pid].start / self._facts.hertz)
+                for pid in ran
+            }
             self._name()
-
-    def _times_ran(self, pid: int) -> bool:
-        return pid in self._times and bool(self._times[pid].ran)
+        self._waited = waits.keys() - ran
 
     def _suffer(self, times: list[Times]) -> None:
         """Leave what all VMs suffer for the host's own row."""

@@ -61,6 +61,45 @@ def incoming(host: str, born: float | None, guest: Meter = NEVER, **changes: obj
     return process(host, born, guest, incoming=True, **changes)
 
 
+# ---------------------------------------------------------------- one id and several names
+
+
+def called(name: str, host: str, born: float, run: Meter = NEVER, **changes: object) -> VmEvidence:
+    """A process that a kernel books no guest time of: only its vCPU threads say whether it runs."""
+    return process(host, born, name=name, run=run, kvm=False, cpu=run, **changes)
+
+
+def names_of(*evidence: VmEvidence) -> list[list[str]]:
+    return [[each.name for each in vm] for vm in placement.vms_of(evidence)]
+
+
+def test_two_names_are_two_vms_wherever_they_run() -> None:
+    for host in ("a", "b"):
+        for one, other in ((WORKS, WORKS), (STOOD_STILL, WORKS), (NEVER, NEVER), (WORKS, NEVER)):
+            assert names_of(called("x", "a", 0, one), called("y", host, 100, other)) == [["x"], ["y"]]
+    assert names_of(called("x", "a", 0), called("x", "b", 100)) == [["x", "x"]]
+
+
+def test_migration_that_renames_is_one_vm_by_start_and_vcpu_time() -> None:
+    source = called("x", "a", 0, WORKS)
+    target = called("y", "b", 100, NEVER)
+    assert names_of(source, target._replace(incoming=True)) == [["x", "y"]]
+    assert names_of(source, target._replace(run=WORKS, received_seconds=1.0)) == [["x", "y"]]  # both ran in this tick
+    still = source._replace(run=STOOD_STILL, cpu=STOOD_STILL)
+    assert names_of(still, target._replace(run=WORKS, received_seconds=30.0)) == [["x", "y"]]
+    placed = settle("u", [still, target._replace(run=WORKS, cpu=WORKS, received_seconds=30.0)])
+    assert placed.other_hosts == ("a",)
+
+
+def test_copy_that_was_restored_under_another_name_is_another_vm() -> None:
+    source, copy = called("x", "a", 0, WORKS), called("y", "b", 100, WORKS, received_seconds=10.0)
+    assert names_of(source, copy) == [["x"], ["y"]]  # the source runs on
+    assert names_of(source._replace(run=STOOD_STILL), copy._replace(received_seconds=90.0)) == [["x"], ["y"]]
+    assert names_of(source._replace(born=200.0, first_seen=1.0), copy._replace(incoming=True, first_seen=2.0)) == [
+        ["x"], ["y"],
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------- the rule: one migration after another
 
 

@@ -27,6 +27,8 @@ from filters.judging import migration_store
 from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
+from filters.judging.whereabouts import whereabouts
+from filters.service.teller import Teller
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker
 from filters.worker.partitions.settings import FilterSettings
@@ -161,6 +163,45 @@ def test_a_late_host_has_no_figures_and_is_not_idle(shards: Shards, cluster: Clu
     assert late.readings[CPU].mean is None
     method = method_of(Decisions())
     assert decide(seen, method, None).heat.verdicts[late.id].outcome == Outcome.ABSTAINED
+
+
+def test_two_vms_of_one_uuid_both_count_and_neither_migrates(shards: Shards, cluster: Cluster, worker: Worker) -> None:
+    machines = [
+        Machine(cluster, "a", [Guest("one", 4.0, 4, stable="uuid-x"), Guest("plain", 1.0, 2)]),
+        Machine(cluster, "b", [Guest("two", 2.0, 8, stable="uuid-x")]),
+    ]
+    tick = run(worker, machines)
+    seen = see(shards, tick)
+    assert [(vm.id, vm.migrating) for vm in host_of(seen, "a").vms] == [("uuid-x", False), ("uuid-plain", False)]
+    [copy] = host_of(seen, "b").vms
+    assert (copy.id, copy.migrating, copy.labels["local"]) == ("b:two", False, "yes")
+    assert copy.readings["cpu_ratio"].mean == pytest.approx(2.0)
+    assert (seen.transits, seen.conflicts) == ((), ())
+    assert [(each.vm, each.kind) for each in seen.remarks] == [("b:two", "vm_copied")]
+    _, snapshot = read(shards, tick)
+    found = {name: whereabouts(snapshot, name, ("vm",)) for name in ("uuid-x", "b:two", "two")}
+    assert {name: [(one.entity.name, len(one.hosts)) for one in each] for name, each in found.items()} == {
+        "uuid-x": [("one", 1)], "b:two": [("two", 1)], "two": [("two", 1)],
+    }  # fmt: skip
+
+
+def test_migration_that_renames_is_one_vm_with_a_finding(
+    shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture
+) -> None:
+    machines = [
+        Machine(cluster, "a", [Guest("old", 4.0, 4, stable="uuid-x")]),
+        Machine(cluster, "b", [Guest("new", 0.0, 4, {"incoming": "yes", "started": "900"}, "uuid-x")]),
+    ]
+    tick = run(worker, machines)
+    seen = see(shards, tick)
+    assert [vm.name for host in seen.hosts for vm in host.vms] == ["old"]
+    assert [(transit.vm, transit.binds) for transit in seen.transits] == [("uuid-x", True)]
+    text = "old of a is called new on b, to which it migrates: one VM"
+    assert [(each.vm, each.text) for each in seen.remarks] == [("uuid-x", text)]
+    teller = Teller()
+    assert teller.tell(cluster, decided(shards, cluster, tick), time.time()) > 0
+    shardpulse(["status", "--shards", ",".join(map(str, shards.addresses))])
+    assert " ".join(text.split()) in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_stopped_vm_is_no_idle_guest_and_is_not_moved(shards: Shards, cluster: Cluster, worker: Worker) -> None:

@@ -215,7 +215,7 @@ def test_guest_is_incoming_until_its_vcpus_have_run(
     second = host.reading()
     assert state_of(second.values[METRICS.index("state")]) == RUNNING
     assert second.entities[0].labels.get("incoming") is None
-    assert second.entities[0].labels["received"] == "yes"
+    assert second.entities[0].labels["received"] == f"{host.seconds:.2f}"
     assert second.entities[0].id == first.entities[0].id
 
 
