@@ -83,7 +83,7 @@ class Module:
         self._host = host
         self._sink = sink
         self._entities: list[Entity] | None = None
-        self._known: dict[int, Entity] = {}
+        self._known: dict[int, Entity] = {}  # as the newest table says, by id
         self._ids = b""
         self._recent: deque[list[Entity]] = deque(maxlen=DEFAULT_KEEP_TICKS)  # rows of kept ticks stay named
         self._shrunk = False
@@ -181,7 +181,8 @@ class Module:
         )
 
     def _name_entities(self, reading: Reading, tick: int) -> None:
-        """Send a table where names may be unknown: a complete one at the start and after doubt, else the new ones."""
+        """Send a table where names may be unknown: a complete one at the start and after doubt, else those that are new
+        or have other labels."""
         entities = reading.entities
         complete = self._sink.wants_table(self._id) or (not self._known and bool(entities))
         self._recent.append(entities)
@@ -190,10 +191,10 @@ class Module:
         if entities is not self._entities:
             self._entities = entities
             self._ids = array("Q", [entity.id for entity in entities]).tobytes()
-            ids = {entity.id for entity in entities}
-            self._shrunk = self._shrunk or not self._known.keys() <= ids
-            come = [entity for entity in entities if self._known.get(entity.id) != entity]  # new, or with other labels
-            self._known.update((entity.id, entity) for entity in come)
+            named = {entity.id: entity for entity in entities}
+            self._shrunk = self._shrunk or not self._known.keys() <= named.keys()
+            come = [entity for entity in entities if self._known.get(entity.id) != entity]
+            self._known |= named
             if come and not complete:
                 self._send_table(come, False, reading, tick)
         if complete:

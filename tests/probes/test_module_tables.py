@@ -61,11 +61,12 @@ def vm(uuid: str) -> Entity:
 class Bench:
     def __init__(self) -> None:
         self.source, self.sink, self.tick = Given(CPU), Sink(), 0
+        self.labels: dict[str, dict[str, str]] = {}
         self.module = Module(CPU, self.source, build_pipeline(CPU), Schedule(1.0, 0.0, START, 0.0), "a", self.sink)
 
     def run(self, *uuids: str, seconds: int = 1) -> list[tuple[bool, list[str]]]:
         """The tables of the next seconds with these VMs."""
-        self.source.entities = [vm(uuid) for uuid in uuids]
+        self.source.entities = [vm(uuid)._replace(labels=self.labels.get(uuid, {})) for uuid in uuids]
         del self.sink.tables[:]
         for _ in range(seconds):
             self.tick += 1
@@ -105,3 +106,11 @@ def test_a_host_whose_last_vm_has_left_goes_on_saying_that_it_has_none() -> None
     assert bench.sink.frames[2:] == [[]] * int(3 * TABLE_SECONDS)
     assert tables == [(True, [])]
     assert bench.run("u") == [(True, ["u"])]
+
+
+def test_row_whose_labels_change_is_named_again() -> None:
+    bench = Bench()
+    bench.labels["u"] = {"incoming": "yes"}
+    bench.run("u", "v")
+    bench.labels.clear()
+    assert bench.run("u", "v", seconds=3) == [(False, ["u"])]
