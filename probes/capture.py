@@ -20,6 +20,7 @@ from probes.discovery import parse_stat
 from probes.procfs import read_once
 from probes.replay_proc import Content
 from probes.sources.agreed import HOST_GROUPS
+from probes.sources.guest_traffic import namespace_of
 from probes.sources.guest_vcpus import CPU_STAT, levels, place_of
 from probes.sources.process_files import FILES
 
@@ -39,7 +40,7 @@ HOST_LINK = "sys/class/net/*/master"
 PROCESS_FILES = (*FILES, "cgroup")
 VM_FILES = ("task/*/comm", "task/*/stat", "task/*/schedstat", "task/*/cgroup")
 #: Which descriptors of a virtual machine are captured, by what their links say.
-DESCRIPTOR = re.compile(r".*/net/tun|anon_inode:\[?kvm-vcpu.*")
+DESCRIPTOR = re.compile(r".*/net/tun|/dev/tap\d+|anon_inode:\[?kvm-vcpu.*")
 _GENERIC = re.compile(r"qemu-system-[\w-]*|qemu-kvm|kvm|CPU \d+/\w+")
 _MOST_BYTES = 1 << 20  #: of a file
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
@@ -122,6 +123,9 @@ class Tick:
                 self._file(path)
         for path in glob(f"{base}/task/*/cgroup", root_dir=self._root):
             self._limits(os.path.join(self._root, path))
+        proc, _, pid = os.path.join(self._root, base).rpartition("/")
+        if namespace_of(proc, int(pid)):
+            self._file(f"{base}/net/dev")
         for path in glob(f"{base}/fd/*", root_dir=self._root):
             target = _link(os.path.join(self._root, path))
             if DESCRIPTOR.fullmatch(target):

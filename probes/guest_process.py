@@ -17,6 +17,7 @@ _MOST_CONFIGURATION = 1 << 20  #: bytes of a configuration file
 _SHORT_FILE = 1024  #: bytes of comm or stat
 _VCPU_THREAD = re.compile(rb"CPU \d+/")  #: with -name debug-threads=on, from QEMU 11 on always
 _VCPU_FILE = re.compile(r"anon_inode:\[?kvm-vcpu(?::\d+)?\]?", re.ASCII)  #: virt/kvm/kvm_main.c
+_MACVTAP = re.compile(r"/dev/tap\d+(?: \(deleted\))?", re.ASCII)
 #: Between two lists of the threads of a guest: a tick of a second may be a little early. The longest is for a guest
 #: that never starts some of its vCPUs.
 _AGAIN_SECONDS, _MOST_SECONDS = 0.9, 60.0
@@ -162,20 +163,22 @@ def _links(path: str) -> int:
 def taps(proc: str, pid: int) -> list[str]:
     """The tap interfaces that a process holds open, by the ``iff:`` lines of its /dev/net/tun descriptors.
 
-    Empty when there are none or they may not be looked at.
+    Of a macvtap, whose descriptor does not say which interface it is, the device: ``/dev/tap7``. Raises OSError when
+    they may not be looked at.
     """
     found = set()
     base = f"{proc}/{pid}"
-    for number, target in _open_files(base):
-        if not target.endswith("/net/tun"):
-            continue
+    for number in os.listdir(f"{base}/fd"):
         try:
-            lines = read_once(f"{base}/fdinfo/{number}").splitlines()
-        except OSError:
+            target = os.readlink(f"{base}/fd/{number}")
+            if _MACVTAP.fullmatch(target):
+                found.add(target)
+            lines = read_once(f"{base}/fdinfo/{number}").splitlines() if target.endswith("/net/tun") else []
+        except (FileNotFoundError, ProcessLookupError):  # it has just been closed
             continue
         for key, _, value in (line.partition(b":") for line in lines):
             if key == b"iff" and value.strip():
-                found.add(value.strip().decode("ascii", "replace"))
+                found.add(os.fsdecode(value.strip()))
     return sorted(found)
 
 

@@ -1,40 +1,38 @@
 """Virtual machines from /proc: a qemu process with the guest that its options describe.
 
 Figures of the process as in ``procfs_processes`` (the guest's own CPU time is ``cpu_guest_ratio``), the vCPUs that it
-has now and what they have had, the memory that it was given, the traffic of its tap interfaces, and its state; MISSING
-where unknown. The host sees a tap from the other side: what the host transmits into it the guest receives.
+has now and what they have had (``guest_vcpus``), the memory that it was given, its traffic (``guest_traffic``), and its
+state; MISSING where unknown.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
 from acquisition.wire.table import Entity
-from probes.checks.rate import UNKNOWN_LINK, growth
 from probes.discovery import Discovery, Found
-from probes.guest_process import VcpuFinder, taps
+from probes.guest_process import VcpuFinder
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
 from probes.reading import Reading
 from probes.sources import Request, vms_suffering
-from probes.sources.figures import CounterMemory
 from probes.sources.guest_hugepages import GuestHugepages
+from probes.sources.guest_traffic import GuestTraffic
 from probes.sources.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
 from probes.sources.guest_vcpus import Cell, Times, VcpuTimes
-from probes.sources.network import Traffic, total
 from probes.sources.polled import Polled
 from probes.sources.process_files import WIDTH
 from probes.sources.procfs_processes import Watched
 from probes.vm_identity import Identity, identities
 
-#: A guest's network cards may be plugged in later: its taps are looked for again after so many readings, and its vCPUs
-#: are counted again, those of some guests at each.
-_REFRESH = 60
+_REFRESH = 60  #: readings after which the vCPUs of a guest are counted again, those of some guests at each
+HUGEPAGES = "hugepages"
+MISSING_NETWORK = "missing_network"  #: the label that says why the traffic of a VM is not known
 #: What is known of a VM: the columns of its process, and its own in the order of ``VmSource._own``.
 _COLUMNS = {
     metric.name: column
@@ -52,13 +50,13 @@ def create(request: Request) -> VmSource:
     return VmSource(request.resource_set, request.facts, request.discovery, request.interval)
 
 
-def vm_entity(facts: HostFacts, found: Found, identity: Identity, hugepages: bool = False) -> Entity:
-    """The row of one VM: its epoch is the process that runs it. ``hugepages``: its memory is in huge pages, which a
-    destination must have."""
+def vm_entity(facts: HostFacts, found: Found, identity: Identity, labels: Mapping[str, str]) -> Entity:
+    """The row of one VM: its epoch is the process that runs it. ``labels`` beside those of its identity."""
     epoch = f"{facts.boot_id}:{found.pid}:{found.start}"
     name = (found.guest.name if found.guest else "") or found.command
-    labels = identity.labels | ({"hugepages": "yes"} if hugepages else {})
-    return Entity(entity_id("vm", identity.stable, epoch), "vm", identity.stable, epoch, name, labels)
+    return Entity(
+        entity_id("vm", identity.stable, epoch), "vm", identity.stable, epoch, name, {**identity.labels, **labels}
+    )
 
 
 class VmSource(Polled):
@@ -75,10 +73,8 @@ class VmSource(Polled):
         self._discovery = discovery
         self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < WIDTH))
         self._hugepages = GuestHugepages(facts, self._watched.found)
-        self._traffic = Traffic(facts.proc)
+        self._traffic = GuestTraffic(facts.proc)
         self._with_traffic = not _TRAFFIC.isdisjoint(self._columns)
-        self._counters: dict[int, CounterMemory] = {}
-        self._taps: dict[int, list[str]] = {}
         self._vcpus = VcpuFinder(facts.proc)
         self._times: dict[int, VcpuTimes] = {}
         self._waited: set[int] = set()  # those seen while they waited for the guest that they were started to receive
@@ -106,6 +102,7 @@ class VmSource(Polled):
                 return None
             return self._reading(array("d"), bytearray(), wall, monotonic, seconds)
         changed |= self._watched.read(seconds)
+        changed |= self._with_traffic and self._traffic.read(self._watched.found(), seconds)
         if self._hugepages.look(changed, monotonic) or changed:
             self._forget()
         self._never = False
@@ -121,11 +118,8 @@ class VmSource(Polled):
 
     def _forget(self) -> None:
         watched = self._watched.found()
-        alive = {found.pid for found in watched}
-        self._counters = {pid: kept for pid, kept in self._counters.items() if pid in alive}
-        self._taps = {pid: kept for pid, kept in self._taps.items() if pid in alive}
         self._vcpus.keep({(found.pid, found.start) for found in watched})
-        for pid in self._times.keys() - alive:
+        for pid in self._times.keys() - {found.pid for found in watched}:
             self._times.pop(pid).close()
         self._name()
 
@@ -133,9 +127,13 @@ class VmSource(Polled):
         """Make the rows' identities; a guest that has run is no longer waited for."""
         watched = self._watched.found()
         known = identities(self._facts, watched, self._arrived)
-        self._entities = [
-            vm_entity(self._facts, found, known[found.pid], self._hugepages.of(found).is_huge) for found in watched
-        ]
+        self._entities = [vm_entity(self._facts, found, known[found.pid], self._labels(found)) for found in watched]
+
+    def _labels(self, found: Found) -> dict[str, str]:
+        """``hugepages``: its memory is in huge pages, which a destination must have; and what is missing, and why."""
+        labels = {HUGEPAGES: "yes"} if self._hugepages.of(found).is_huge else {}
+        missing = self._traffic.missing(found)
+        return {**labels, MISSING_NETWORK: missing} if missing else labels
 
     def _rows(self, seconds: float, monotonic: float) -> tuple[array[float], bytearray]:
         """Values and codes, filled column by column."""
@@ -152,14 +150,12 @@ class VmSource(Polled):
         return values, codes
 
     def _own(self, seconds: float, monotonic: float) -> list[tuple[array[float], bytes]]:
-        """The columns that VMs have beside those of processes; on the way the taps of some are looked for."""
+        """The columns that VMs have beside those of processes."""
         self._turn = (self._turn + 1) % _REFRESH
         counts, memory, times, states = [], [], [], []
         watched = self._watched.found()
         for number, (found, letter) in enumerate(zip(watched, self._watched.states(), strict=True)):
             again = number % _REFRESH == self._turn
-            if self._with_traffic and (again or found.pid not in self._taps):
-                self._taps[found.pid] = taps(self._facts.proc, found.pid)
             count, had = self._vcpus_of(found, seconds, monotonic, again)
             counts.append(_gauge(count))
             times.append(had)
@@ -168,7 +164,7 @@ class VmSource(Polled):
         self._arrive(watched, monotonic)
         self._suffer(times)
         return [
-            *map(_column, (counts, memory)), *self._guests_traffic(seconds),
+            *map(_column, (counts, memory)), *self._traffic.columns(),
             *(_column([each[place] for each in times]) for place in range(len(Times._fields))), _column(states),
         ]  # fmt: skip
 
@@ -208,35 +204,6 @@ class VmSource(Polled):
         if self._with_vcpus:
             values, codes = zip(*(each.suffering for each in times), strict=True) if times else ((), ())
             self._facts.suffering = vms_suffering.summed(values, codes, self._interval)
-
-    def _guests_traffic(self, seconds: float) -> list[tuple[array[float], bytes]]:
-        """What all guests receive and what they transmit: values and codes."""
-        traffic, count = self._interfaces(), len(self._entities)
-        if not traffic:
-            return [(array("d", [NAN]) * count, bytes([MISSING]) * count)] * 2
-        both = [self._guest_traffic(found.pid, traffic, seconds) for found in self._watched.found()]
-        columns = [[each[way] for each in both] for way in range(2)]
-        return [(array("d", [value for value, _ in cells]), bytes([code for _, code in cells])) for cells in columns]
-
-    def _interfaces(self) -> dict[str, tuple[int, int]]:
-        if not any(self._taps.values()):
-            return {}
-        try:
-            return self._traffic.read()
-        except OSError:
-            return {}
-
-    def _guest_traffic(self, pid: int, traffic: dict[str, tuple[int, int]], seconds: float) -> list[tuple[float, int]]:
-        """What the guest receives and transmits: what the host transmits into and receives from its taps."""
-        names = [name for name in self._taps.get(pid, ()) if name in traffic]
-        if not names:
-            return [(NAN, MISSING), (NAN, MISSING)]
-        counters = self._counters.setdefault(pid, CounterMemory())
-        most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
-        return [
-            total([counters.rate(f"{name}{column}", traffic[name][column], seconds, most=most) for name in names])
-            for column in (1, 0)
-        ]
 
     def account(self) -> dict[str, object]:
         """See ``Source``."""
