@@ -4,7 +4,8 @@ All of /proc is listed once in a round of scans; in between only pids that are n
 (``probes.newcomers``). A process that is younger than the time between two scans is looked into twice, because right
 after its start it may still carry the name of the one that started it. Every one is looked into again in each round,
 as it may become another program; a thread of the kernel only where pids may have gone round since. Those that vanish
-are noticed when they are read.
+are noticed when they are read. Virtual machines are seen sooner: who has come since the newest scan is looked at
+several times (``glance``) whether it has become a qemu.
 
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
@@ -91,6 +92,7 @@ class Discovery:
         self._listed: set[int] = set()
         self._differs = True  # from what was chosen among
         self._again: set[int] = set()  # whom the next scan looks into
+        self._pending: set[int] = set()  # who has come since the newest scan
         self._kernel: set[int] = set()  # threads of the kernel, which never become another program
         #: start and command of those that run no guest by their command line, as their executable may not be read
         self._others: dict[int, tuple[int, str]] = {}
@@ -126,16 +128,39 @@ class Discovery:
         if watched != (None, None):  # so that the next scan, if it finds the pid again, is a change
             self.generation += 1
 
-    def scan(self) -> None:
-        """Look for processes now."""
-        self._turn += 1
+    def glance(self) -> None:
+        """Look for guests only, among those that have come since the newest scan: one that starts is seen long before
+        the next scan, for the price of a link that is read of each newcomer."""
+        self._pending.update(self._come(False))
+        before = len(self._known)
+        for pid in list(self._pending):
+            base = f"{self._facts.proc}/{pid}"
+            program = executable(base)
+            if program is None and not os.path.exists(base):
+                self._pending.discard(pid)
+            elif pid not in self.guests and (program is None or is_qemu(program)):
+                found = self._look(pid, False)
+                if found is not None and found.guest is not None:
+                    self._take(pid, found)
+        if len(self._known) > before:
+            self._choose_again()
+
+    def _come(self, every: bool) -> list[int]:
+        """Who has come since the last look; ``every``: list all."""
         new = self._newcomers.look(len(self._listed))
         if new is None:
             self._kernel.clear()  # their pids may have gone round
-        if new is None or self._turn >= self._turns:
+        if new is None or every:
             new = self._list()
         self._listed.update(new)
-        again, self._again = self._again, set(new)
+        return new
+
+    def scan(self) -> None:
+        """Look for processes now."""
+        self._turn += 1
+        new = {*self._pending, *self._come(self._turn >= self._turns)}
+        self._pending.clear()
+        again, self._again = self._again, new
         turn = set(self._round[self._turn :: self._turns]) - self._kernel
         settled = (time.clock_gettime(time.CLOCK_BOOTTIME) - self._interval) * self._facts.hertz
         fresh = {*again, *new}
@@ -145,6 +170,9 @@ class Discovery:
             if found is not None and found.start < settled and self._facts.proc == "/proc":
                 self._again.discard(pid)
         self._kernel -= self._again  # what is young may become one yet: a helper that the kernel starts
+        self._choose_again()
+
+    def _choose_again(self) -> None:
         if self._differs:
             self._differs = False
             self._choose()

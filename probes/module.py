@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from acquisition import log
@@ -85,11 +85,18 @@ class Module:
         self._entities: list[Entity] | None = None
         self._known: dict[int, Entity] = {}  # as the newest table says, by id
         self._ids = b""
-        self._recent: deque[list[Entity]] = deque(maxlen=DEFAULT_KEEP_TICKS)  # rows of kept ticks stay named
+        self._glance: Callable[[], bool] | None = getattr(source, "glance", None)
+        readings = DEFAULT_KEEP_TICKS * (1 if self._glance is None else 2)
+        self._recent: deque[list[Entity]] = deque(maxlen=readings)  # rows of kept ticks stay named
         self._shrunk = False
         self._table_at = 0.0
         self._tick = schedule.tick
         self._torn = False  #: the newest reading
+
+    @property
+    def glances(self) -> bool:
+        """Whether its source wants to be asked between two ticks."""
+        return self._glance is not None
 
     @property
     def name(self) -> str:
@@ -110,6 +117,19 @@ class Module:
                 _SOURCES.info("brought nothing in time", set=self.name, source=self.source.name, tick=tick)
         if reading is not None:
             self.emit(reading, tick)
+
+    def glance(self, wall: float, monotonic: float) -> bool:
+        """Read between two ticks where entities have come or gone; whether it has. The reading belongs to the tick in
+        which it is taken, beside that of its deadline: a reader sees the newer one."""
+        try:
+            if self._glance is None or not self._glance():
+                return False
+        except (OSError, ValueError, IndexError):  # the next tick says what is wrong
+            return False
+        reading = self._sample(wall, monotonic)
+        if reading is not None:
+            self.emit(reading, tick_of(wall, self.interval))
+        return True
 
     def _sample(self, wall: float, monotonic: float) -> Reading | None:
         """Ask the source; what it cannot cope with costs this module this tick, and nobody else anything. A torn

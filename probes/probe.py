@@ -64,6 +64,8 @@ class Probe:
         self._waited: tuple[object, ...] = ()
         self._timetable: list[tuple[Schedule, list[Module]]] = []
         self._modules_due = 0.0  # the earliest deadline
+        self._glancing: list[Module] = []
+        self._glance_due = math.inf
         self._free_running: list[Module] = []
         self._poll = select.poll()
         self._outlet_due = 0.0
@@ -115,6 +117,7 @@ class Probe:
         for module in running.values():
             module.source.close()
         self._free_running = [module for module in self.modules if module.source.free_running]
+        self._glancing = [module for module in self.modules if module.glances]
         ordered = sorted(self.modules, key=lambda module: module.name != VMS.name)  # the host's row sums up theirs
         self._timetable = [
             (each, [module for module in ordered if module.schedule is each])
@@ -141,7 +144,7 @@ class Probe:
     def step(self, also: int = -1, latest: float = math.inf) -> bool:
         """Wait for what comes first and do it, at most until ``latest``. ``also`` is one more descriptor to wait
         for; whether that one is readable."""
-        wake = min(self._outlet_due, latest, self._modules_due)
+        wake = min(self._outlet_due, latest, self._modules_due, self._glance_due)
         for module in self._free_running:
             wake = min(wake, module.source.wake_at())
         waits_for = self.outlet.waits_for
@@ -150,6 +153,9 @@ class Probe:
         worked = False
         if self._free_running or monotonic >= self._modules_due:
             worked = self._run_modules(time.time(), monotonic, ready)
+            now = time.monotonic()
+        if monotonic >= self._glance_due:
+            worked |= self._glance(monotonic)
             now = time.monotonic()
         if monotonic >= self._account_due:
             self._account_due = monotonic + _ACCOUNT_SECONDS
@@ -184,7 +190,14 @@ class Probe:
                     )  # fmt: skip
             due = min(due, schedule.deadline)
         self._modules_due = due
+        self._glance_due = min([module.schedule.middle for module in self._glancing], default=math.inf)
         return True
+
+    def _glance(self, monotonic: float) -> bool:
+        """Look what has come and gone between two ticks; whether something was read."""
+        due = [module for module in self._glancing if module.schedule.take_middle(monotonic)]
+        self._glance_due = min([module.schedule.middle for module in self._glancing], default=math.inf)
+        return sum(module.glance(time.time(), monotonic) for module in due) > 0
 
     def _wait(self, wake: float, also: int, waits_for: tuple[int, int, int]) -> dict[int, int]:
         wanted: tuple[object, ...] = (also, waits_for)

@@ -16,6 +16,7 @@ from acquisition.model.ticks import tick_of
 #: Phases keep off the borders of the interval by this part of it, so that a wall clock that
 #: is slewed between two ticks does not push a sample into the neighbouring tick.
 MARGIN = 0.05
+_WITH_MIDDLE = 0.5  #: seconds: the shortest interval with a look in its middle
 
 
 def phase_of(host: int, interval: float) -> float:
@@ -34,10 +35,13 @@ class Schedule:
     """The deadlines of modules that tick together, and the account of how well they were kept.
 
     ``deadline`` is on CLOCK_MONOTONIC; ``tick`` is the number of the newest one, at first of that in which it was made;
-    ``ticks``, ``missed`` and ``late_seconds`` (sum) and ``latest_seconds`` (maximum) describe the past.
+    ``middle`` is when there is time for a look between it and the next, inf where there is none. ``ticks``, ``missed``,
+    ``late_seconds`` (sum) and ``latest_seconds`` (maximum) describe the past.
     """
 
-    __slots__ = ("_last", "deadline", "interval", "late_seconds", "latest_seconds", "missed", "phase", "tick", "ticks")
+    __slots__ = (
+        "_last", "deadline", "interval", "late_seconds", "latest_seconds", "middle", "missed", "phase", "tick", "ticks",
+    )  # fmt: skip
 
     def __init__(self, interval: float, phase: float, wall: float, monotonic: float) -> None:
         self.interval = interval
@@ -49,6 +53,7 @@ class Schedule:
         self._last = 0.0
         self.tick = tick_of(wall, interval)
         self.deadline = next_deadline(wall, monotonic, interval, phase)
+        self.middle = math.inf
 
     def begin(self, wall: float, monotonic: float) -> int:
         """Count the tick that is due now, set the next deadline, and return the tick's number."""
@@ -64,4 +69,13 @@ class Schedule:
         self._last = moment
         self.ticks += 1
         self.deadline = moment + self.interval  # a tick has one reading, also where it was late or early
+        if self.interval >= _WITH_MIDDLE:
+            self.middle = self.deadline - self.interval / 2
         return self.tick
+
+    def take_middle(self, monotonic: float) -> bool:
+        """Whether to look now, between two ticks: once, and not when the next one is near."""
+        due = self.middle <= monotonic
+        if due:
+            self.middle = math.inf
+        return due and monotonic <= self.deadline - self.interval / 4

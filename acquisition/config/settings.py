@@ -206,7 +206,7 @@ class Probe(Table):
         float, Meta(gt=0, description="frames older than this are given up and counted as lost")
     ] = 600.0
     discovery_interval_seconds: Annotated[
-        float, Meta(gt=0, le=86400, description="how often new processes and VMs are looked for")
+        float, Meta(gt=0, le=86400, description="how often new processes are looked for; VMs are seen sooner")
     ] = 5.0
     position_interval_seconds: Annotated[
         float, Meta(gt=0, le=3600, description="how often the probe asks what the filter has applied")

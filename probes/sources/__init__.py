@@ -45,6 +45,9 @@ class Source(Protocol):
     ``name`` is what tables call it; ``free_running`` says which of the two it is. No
     method blocks for longer than reading /proc takes, and none raises for what the
     sampled machine does.
+
+    A polled source may have one more method, ``glance() -> bool``: asked between two ticks, it says whether entities
+    have come or gone since the newest reading, so that they are read at once.
     """
 
     name: str

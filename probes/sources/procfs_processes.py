@@ -19,6 +19,7 @@ from probes.taskstats import connect
 
 #: Descriptors that are left for everything else.
 _RESERVED = 64
+_PIDFDS = 1  #: of a virtual machine (``probes.sources.endings``)
 _STATUS, _SCHEDSTAT = FILES.index("status"), FILES.index("schedstat")
 
 
@@ -56,11 +57,15 @@ class Watched:
         task_stats = connect() if _STATUS in self._wanted and facts.proc == "/proc" else None
         self._units = Units(facts.hertz, facts.page_size, task_stats, by_threads)
         self._kept = self._wanted - {_STATUS} if task_stats else self._wanted
-        self._budget = max(0, int(os.sysconf("SC_OPEN_MAX")) - _RESERVED) // len(FILES)
+        self._budget = max(0, int(os.sysconf("SC_OPEN_MAX")) - _RESERVED) // (len(FILES) + _PIDFDS)
         self._table = process_table.create(facts.proc)
 
     def __len__(self) -> int:
         return len(self._found)
+
+    def differ(self, found: dict[int, Found]) -> bool:
+        """Whether these are others than are watched."""
+        return self._found != found
 
     def follow(self, found: dict[int, Found]) -> bool:
         """Watch exactly these processes; whether anything has changed."""

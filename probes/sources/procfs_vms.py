@@ -21,6 +21,7 @@ from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
 from probes.reading import Reading
 from probes.sources import Request, vms_suffering
+from probes.sources.endings import Endings
 from probes.sources.guest_hugepages import GuestHugepages
 from probes.sources.guest_traffic import GuestTraffic
 from probes.sources.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
@@ -73,6 +74,8 @@ class VmSource(Polled):
         self._discovery = discovery
         self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < WIDTH))
         self._hugepages = GuestHugepages(facts, self._watched.found)
+        self._endings = Endings()
+        self._live = facts.proc == "/proc"  # where processes come and go between two readings
         self._traffic = GuestTraffic(facts.proc)
         self._with_traffic = not _TRAFFIC.isdisjoint(self._columns)
         self._vcpus = VcpuFinder(facts.proc)
@@ -87,12 +90,19 @@ class VmSource(Polled):
         self._never = True  # nobody was watched yet
         self._last = 0.0
 
+    def glance(self) -> bool:
+        """See ``Source``; the guests that have ended are forgotten."""
+        for pid in self._endings.ended():
+            self._discovery.forget(pid)
+        if self._live:
+            self._discovery.glance()
+        return self._watched.differ(self._discovery.guests)
+
     def sample(self, wall: float, monotonic: float) -> Reading | None:
         """See ``Source``; None as long as there never was a VM."""
-        generation = self._discovery.refresh(monotonic)
-        changed = False
-        if generation != self._generation:
-            self._generation = generation
+        generation, changed = self._discovery.refresh(monotonic), False
+        if self.glance() or generation != self._generation:
+            self._generation = self._discovery.generation
             changed = self._watched.follow(self._discovery.guests)
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
@@ -118,6 +128,8 @@ class VmSource(Polled):
 
     def _forget(self) -> None:
         watched = self._watched.found()
+        if self._live:
+            self._endings.follow(watched)
         self._vcpus.keep({(found.pid, found.start) for found in watched})
         for pid in self._times.keys() - {found.pid for found in watched}:
             self._times.pop(pid).close()
@@ -212,6 +224,7 @@ class VmSource(Polled):
     def close(self) -> None:
         """See ``Source``."""
         self._watched.close()
+        self._endings.close()
         self._traffic.close()
         for times in self._times.values():
             times.close()

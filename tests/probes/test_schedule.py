@@ -82,3 +82,15 @@ def test_an_interval_of_a_tenth_is_not_blurred_by_floats() -> None:
         now = schedule.deadline + 0.0001
         ticks.append(schedule.begin(wall + now, now))
     assert ticks == list(range(ticks[0], ticks[0] + 100))
+
+
+def test_the_middle_of_an_interval_is_taken_once_and_not_near_its_end() -> None:
+    schedule = Schedule(1.0, 0.5, 1000.0, 0.0)
+    assert not schedule.take_middle(0.4)
+    schedule.begin(1000.5, 0.5)
+    assert [schedule.take_middle(moment) for moment in (0.9, 1.0, 1.1)] == [False, True, False]
+    schedule.begin(1001.5, 1.5)
+    assert not schedule.take_middle(2.3)
+    short = Schedule(0.1, 0.05, 1000.0, 0.0)
+    short.begin(1000.05, 0.05)
+    assert not short.take_middle(0.1)
