@@ -60,7 +60,12 @@ class Here:
         return {entity.name for entity in reading.entities} if reading is not None else set()
 
 
-def test_guest_is_seen_when_its_process_becomes_one(start: Start) -> None:
+@pytest.mark.parametrize("rights", [True, False])
+def test_guest_is_seen_when_its_process_becomes_one(
+    start: Start, rights: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not rights:  # executables of other users cannot be read
+        monkeypatch.setattr("probes.discovery.executable", lambda base: None)
     here = Here()
     with closing(here.source):
         here.names()
