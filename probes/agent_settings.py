@@ -14,12 +14,14 @@ from acquisition.errors import DataError
 
 
 class ModuleSettings(NamedTuple):
-    """One monitor module; ``metrics`` are the chosen ones, never empty."""
+    """One monitor module; ``metrics`` are the chosen ones, never empty. ``names``: which parts of the host it reads,
+    regular expressions of interfaces or paths of file systems."""
 
     resource_set: str
     source: str
     interval: float
     metrics: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 class AgentSettings(NamedTuple):
@@ -74,8 +76,8 @@ def decode(data: bytes) -> AgentSettings:
         document: dict[str, Any] = json.loads(data)
         document["seeds"] = tuple((str(host), int(port)) for host, port in document["seeds"])
         document["modules"] = tuple(
-            ModuleSettings(resource_set, source, float(interval), tuple(metrics))
-            for resource_set, source, interval, metrics in document["modules"]
+            ModuleSettings(resource_set, source, float(interval), tuple(metrics), tuple(names))
+            for resource_set, source, interval, metrics, names in document["modules"]
         )
         document["owners"] = tuple(map(int, document["owners"]))
         if document["signing"] is not None:

@@ -10,8 +10,9 @@ several times (``glance``) whether it has become a qemu.
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
 when named by pid. A qemu process is a virtual machine (``probes.qemu``): it belongs to ``vms``, and to
-``processes`` as well only where a selector names it. Beyond ``limit`` the choice is
-stable: those watched already stay, then the longest-running come first; the others are counted.
+``processes`` as well only where a selector names it. Where ``daemons`` is set, what monitors and runs virtual machines
+is watched whatever the selectors. Beyond ``limit`` the choice is stable: those watched already stay, then the
+longest-running come first; the others are counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 #: In so many scans every process is looked into again, some at each: a pid may have been reused
 #: between two scans, and a process may have become another program.
 _ROUND = 12
+#: Commands (15 bytes of them) of what runs virtual machines, keeps the logs and carries the samples.
+_DAEMONS = ("libvirtd", "virtqemud", "systemd-journal", "redis-server", "valkey-server")
+_OWN = "shardpulse-"
 _MOST_AGAIN = 100  #: at one scan; thousands of processes take a longer round
+
+
+def is_daemon(command: str) -> bool:
+    """Whether a process of this name runs virtual machines, keeps the logs or carries the samples."""
+    return command in _DAEMONS or command.startswith(_OWN)
 
 
 class Selection(NamedTuple):
@@ -43,6 +52,7 @@ class Selection(NamedTuple):
     cgroups: tuple[str, ...] = ()
     pids: tuple[int, ...] = ()
     limit: int = 1000
+    daemons: bool = False
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> Selection:
@@ -54,6 +64,7 @@ class Selection(NamedTuple):
             cgroups=tuple(fields["cgroups"]),
             pids=tuple(fields["pids"]),
             limit=int(fields["limit"]),
+            daemons=bool(fields["daemons"]),
         )
 
     @property
@@ -249,6 +260,8 @@ class Discovery:
             return True
         if kernel_thread:
             return False
+        if selection.daemons and is_daemon(command):
+            return True
         if not selection.named:
             return selection.every and not guest
         if uid in selection.uids:

@@ -30,6 +30,11 @@ def bytes_gauge(name: str, text: str) -> Metric:
     return Metric(name, "bytes", GAUGE, 0.0, _MAX_BYTES, text)
 
 
+def files(name: str, text: str) -> Metric:
+    """A number of files."""
+    return Metric(name, "files", GAUGE, 0.0, _MAX_BYTES, text)
+
+
 def byte_rate(name: str, text: str) -> Metric:
     """Bytes per second, read as a counter."""
     return Metric(name, "bytes/s", COUNTER, 0.0, MAX_BYTES_PER_SECOND, text)

@@ -22,6 +22,7 @@ from probes.metric_kinds import (
     cores,
     count,
     event_rate,
+    files,
     share,
     tasks,
 )
@@ -68,6 +69,8 @@ HOST = ResourceSet(
         bytes_gauge("memory_total_bytes", "memory of the host (MemTotal)"),
         bytes_gauge("memory_available_bytes", "memory that could be had without swapping (MemAvailable)"),
         count("cpu_count", "CPUs online"),
+        share("cpu_worst_core_ratio", "CPU time of the busiest core, without idle and iowait"),
+        share("cpu_core_spread_ratio", "how much busier the busiest core is than the idlest"),
         *_NETWORK,
         Metric(
             "link_speed_bytes_per_second",
@@ -132,7 +135,52 @@ VMS = ResourceSet(
     ),
 )
 
-RESOURCE_SETS: dict[str, ResourceSet] = {each.name: each for each in (HOST, PROCESSES, VMS)}
+_SHARES = (
+    share("cpu_user_ratio", "CPU time in user mode, nice included, guests excluded"),
+    share("cpu_system_ratio", "CPU time in the kernel, interrupts included"),
+    share("cpu_idle_ratio", "CPU time idle without outstanding I/O"),
+    share("cpu_iowait_ratio", "CPU time idle with outstanding I/O"),
+    share("cpu_steal_ratio", "CPU time that the hypervisor gave to others"),
+    share("cpu_guest_ratio", "CPU time that ran guests, niced guests included"),
+)
+
+#: Parts of the host, each read only where it is configured.
+PARTS = (
+    ResourceSet("cores", _SHARES),
+    ResourceSet(
+        "numa_nodes",
+        (
+            *_SHARES,
+            bytes_gauge("memory_total_bytes", "memory of the node (MemTotal)"),
+            bytes_gauge("memory_free_bytes", "memory of the node that nobody uses (MemFree)"),
+            bytes_gauge("memory_cache_bytes", "page cache and reclaimable slab (FilePages + SReclaimable)"),
+            bytes_gauge("hugepages_total_bytes", "memory of the node in huge pages of all sizes (nr_hugepages)"),
+            bytes_gauge("hugepages_free_bytes", "free huge pages of all sizes, reserved ones included"),
+        ),
+    ),
+    ResourceSet(
+        "interfaces",
+        (
+            *_NETWORK,
+            event_rate("network_receive_errors_per_second", "packets received with an error"),
+            event_rate("network_transmit_errors_per_second", "packets that could not be sent"),
+            event_rate("network_receive_drops_per_second", "packets received and dropped"),
+            event_rate("network_transmit_drops_per_second", "packets dropped on their way out"),
+            Metric("link_speed_bytes_per_second", "bytes/s", GAUGE, 0.0, MAX_BYTES_PER_SECOND, "speed of the link"),
+        ),
+    ),
+    ResourceSet(
+        "filesystems",
+        (
+            bytes_gauge("space_total_bytes", "size of the file system (statvfs f_blocks)"),
+            bytes_gauge("space_available_bytes", "free space for users other than root (statvfs f_bavail)"),
+            files("inodes_total", "files that the file system can hold (statvfs f_files)"),
+            files("inodes_available", "files that can still be made (statvfs f_favail)"),
+        ),
+    ),
+)
+
+RESOURCE_SETS: dict[str, ResourceSet] = {each.name: each for each in (HOST, PROCESSES, VMS, *PARTS)}
 
 #: Columns that vmstat can fill (of HOST) and pidstat can fill (of PROCESSES and VMS).
 VMSTAT_METRICS: tuple[str, ...] = tuple(metric.name for metric in _VMSTAT)

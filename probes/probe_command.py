@@ -27,6 +27,7 @@ import hiredis
 from acquisition import help_text, log
 from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
+from acquisition.config.registered import AUTO
 from acquisition.config.settings import ProbeSigning, ProcessesModule, Settings
 from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
@@ -178,14 +179,16 @@ def _signing(settings: ProbeSigning, host: str) -> tuple[str, str] | None:
 def modules(settings: Settings) -> list[ModuleSettings]:
     """The enabled modules, sources chosen. Raises ConfigError if there are none."""
     probe = settings.probe
-    chosen = {"host": probe.host.source, "processes": probe.processes.source, "vms": probe.vms.source}
+    parts = {"interfaces": tuple(map(translate, probe.interfaces.names)), "filesystems": tuple(probe.filesystems.paths)}
     found = []
-    for name, module in (("host", probe.host), ("processes", probe.processes), ("vms", probe.vms)):
+    for name, resource_set in RESOURCE_SETS.items():
+        module = getattr(probe, name)
         if module.enabled:
-            source = "procfs" if chosen[name] == "auto" else chosen[name]
-            every = [metric.name for metric in RESOURCE_SETS[name].metrics]
-            metrics = tuple(metric for metric in every if not module.metrics or metric in module.metrics)
-            found.append(ModuleSettings(name, source, module.interval_seconds or probe.interval_seconds, metrics))
+            source = getattr(module, "source", AUTO)
+            metrics = tuple(m.name for m in resource_set.metrics if not module.metrics or m.name in module.metrics)
+            interval = module.interval_seconds or probe.interval_seconds
+            source = sources.FALLBACK if source == AUTO else source
+            found.append(ModuleSettings(name, source, interval, metrics, parts.get(name, ())))
     if not found:
         raise ConfigError("no module is enabled: enable probe.host, probe.processes or probe.vms")
     return found
@@ -211,6 +214,7 @@ def selection(processes: ProcessesModule, name: str) -> dict[str, Any]:
         "cgroups": [translate(pattern) for pattern in processes.cgroups],
         "pids": list(processes.pids),
         "limit": processes.limit,
+        "daemons": processes.daemons,
     }
 
 

@@ -95,14 +95,15 @@ def parse(text: str, name: str = "configuration") -> Settings:
 def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name: str = "configuration") -> None:
     """Check every metric that is named in ``settings``. Raises ConfigError for an unknown one.
 
-    ``known`` maps the resource sets ``host``, ``processes`` and ``vms`` to their metrics; this
+    ``known`` maps resource sets to their metrics; this
     package knows none, so commands that do call this.
     """
     every = sorted({metric for metrics in known.values() for metric in metrics})
     probe = settings.probe
-    chosen = {"host": probe.host.metrics, "processes": probe.processes.metrics, "vms": probe.vms.metrics}
     named: list[tuple[str, list[str], Collection[str]]] = [
-        (f"probe.{module}.metrics", metrics, known[module]) for module, metrics in chosen.items() if module in known
+        (f"probe.{module}.metrics", getattr(probe, module).metrics, metrics)
+        for module, metrics in known.items()
+        if hasattr(probe, module)
     ]
     named.append(("filter.tau", list(settings.filter.tau), every))
     named += [(".".join(path), list(limits), every) for path, limits in _limits(settings)]

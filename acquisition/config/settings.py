@@ -169,6 +169,13 @@ class ProcessesModule(Table):
         default_factory=list
     )
     pids: Annotated[list[int], Meta(description="process ids")] = field(default_factory=list)
+    daemons: Annotated[
+        bool,
+        Meta(
+            description="watch libvirtd, virtqemud, systemd-journald, the shards' servers and shardpulse itself as "
+            "well, whatever the selectors"
+        ),
+    ] = True
     limit: Annotated[
         int, Meta(ge=1, le=1_000_000, description="at most so many processes; those left out are counted")
     ] = 1000
@@ -188,6 +195,49 @@ class VmsModule(Table):
             "same on all of its hosts, another in each cluster"
         ),
     ] = ""
+
+
+class CoresModule(Table):
+    """The monitor module of single cores. The host's own figures have the busiest one without it."""
+
+    enabled: Enabled = False
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+
+
+class NumaNodesModule(Table):
+    """The monitor module of NUMA nodes: CPU, memory and huge pages of each."""
+
+    enabled: Enabled = False
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+
+
+class InterfacesModule(Table):
+    """The monitor module of network interfaces."""
+
+    enabled: Enabled = False
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+    names: Annotated[
+        list[str], Meta(description='patterns of names, such as "eth*"; empty: those with a device behind them')
+    ] = field(default_factory=list)
+
+
+class FilesystemsModule(Table):
+    """The monitor module of file systems, in a process of its own: a file server may not answer."""
+
+    interval_seconds: Interval = 0.0
+    metrics: Metrics = field(default_factory=list)
+    paths: Annotated[
+        list[Annotated[str, Meta(pattern="^/")]],
+        Meta(description="a path on each file system, such as that of the images; empty: none is watched"),
+    ] = field(default_factory=list)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is anything to watch."""
+        return bool(self.paths)
 
 
 class Probe(Table):
@@ -223,6 +273,10 @@ class Probe(Table):
     host: HostModule = field(default_factory=HostModule)
     processes: ProcessesModule = field(default_factory=ProcessesModule)
     vms: VmsModule = field(default_factory=VmsModule)
+    cores: CoresModule = field(default_factory=CoresModule)
+    numa_nodes: NumaNodesModule = field(default_factory=NumaNodesModule)
+    interfaces: InterfacesModule = field(default_factory=InterfacesModule)
+    filesystems: FilesystemsModule = field(default_factory=FilesystemsModule)
     signing: ProbeSigning = field(default_factory=ProbeSigning)
 
 

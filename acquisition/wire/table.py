@@ -26,6 +26,7 @@ _COLUMNS = 4096  #: that are remembered: hosts of one kind have the same ones
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
 VM = "vm"  #: the kind of entities that migrate
+DAEMON = "daemon"  #: a label of processes that run VMs, keep the logs or carry the samples: never moved
 #: A label of VMs, from the filter: since when the host has reported it without a break.
 FIRST_SEEN = "first_seen"
 

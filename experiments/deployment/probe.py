@@ -107,7 +107,8 @@ def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
 def inventory(site: Site, watched: str) -> dict[str, Any]:
     """A shard and a filter on one host, the probe alone on the other; it watches processes of this command."""
     made = site.inventory(
-        redis_shard_replicas=0, probe_configuration=f"[probe.processes]\ncommands = [{json.dumps(watched)}]\n"
+        redis_shard_replicas=0,
+        probe_configuration=f"[probe.processes]\ncommands = [{json.dumps(watched)}]\ndaemons = false\n",
     )
     one: dict[str, Any] = {"hosts": {SHARD: {}}}
     other: dict[str, Any] = {"hosts": {WATCHED: {}}}

@@ -66,7 +66,8 @@ def running(addresses: Sequence[str], directory: Path) -> Iterator[Child]:
     pattern = json.dumps(f"{re.escape(_MARK)} [0-9]+ {re.escape(str(directory))} ")
     config.write_text(
         f'[host]\nname = "{HOST}"\n[probe]\nring_path = "{ring}"\n'
-        f'[probe.host]\nsource = "procfs"\n[probe.processes]\nsource = "procfs"\ncommands = [{pattern}]\n'
+        f'[probe.host]\nsource = "procfs"\n[probe.processes]\nsource = "procfs"\n'
+        f"commands = [{pattern}]\ndaemons = false\n"
         "[probe.vms]\nenabled = false\n"
     )
     with contextlib.ExitStack() as stack:

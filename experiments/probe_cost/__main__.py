@@ -125,7 +125,7 @@ def measure_probe(
         f'interval_seconds = {options.interval}\nring_path = "/dev/shm/shardpulse-cost-{os.getpid()}.ring"\n'
         f'[probe.host]\nsource = "{host}"\n'
         f'[probe.processes]\nsource = "{processes}"\n'
-        f'commands = ["experiments.emulation.load_processes {options.processes} {directory}"]\n'
+        f'commands = ["experiments.emulation.load_processes {options.processes} {directory}"]\ndaemons = false\n'
     )
     with subprocess.Popen(product("probe", config, shards.addresses), cwd=_ROOT) as probe:
         try:

@@ -1,9 +1,9 @@
 """Making a picture of a snapshot.
 
 VMs are the entities of kind ``vm`` (resource set ``vms``). With ``[decisions] entities = "processes"`` every
-process that a host reports takes the place of a VM, for installations that watch their guests as
-processes by command. It is never guessed: a host without VMs has nothing to move, and a web server
-is not proposed for migration because nothing else was found.
+process that a host reports, except for the daemons of the monitor, takes the place of a VM, for installations that
+watch their guests as processes by command. It is never guessed: a host without VMs has nothing to move, and a web
+server is not proposed for migration because nothing else was found.
 
 While several hosts report a VM it appears once, where its load is (acquisition.snapshot.placement).
 Readings and the VMs of a host are made when they are looked at, so that a list of hot hosts costs no
@@ -26,7 +26,7 @@ from acquisition.snapshot.rows import finite
 from acquisition.snapshot.states import CURRENT
 from acquisition.snapshot.vm_evidence import VM, evidence_of
 from acquisition.wire.planes import OWN
-from acquisition.wire.table import Entity
+from acquisition.wire.table import DAEMON, Entity
 from filters.decisions import capacity, ratios
 from filters.decisions.constraints.labels import LOCAL
 from filters.decisions.picture import LATE, Conflict, Host, Picture, Reading, Remark, Transit, Vm
@@ -232,7 +232,7 @@ class _Observer:
     def _counts(self, block: Block, entity: Entity) -> bool:
         """Whether a row is a VM that is in its place."""
         if entity.kind != VM:
-            return self.processes and block.resource_set == _PROCESSES
+            return self.processes and block.resource_set == _PROCESSES and DAEMON not in entity.labels
         return not self.placements.is_shadow(block.host_id, entity.id)
 
     def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:

@@ -32,6 +32,10 @@ REGISTRY: dict[tuple[str, str], Registered] = {
     ("processes", "procfs"): Registered("probes.sources.procfs_processes"),
     ("processes", "pidstat"): Registered("probes.sources.pidstat_child"),
     ("vms", "procfs"): Registered("probes.sources.procfs_vms"),
+    ("cores", "procfs"): Registered("probes.sources.cores"),
+    ("numa_nodes", "procfs"): Registered("probes.sources.numa_nodes"),
+    ("interfaces", "procfs"): Registered("probes.sources.interfaces"),
+    ("filesystems", "procfs"): Registered("probes.sources.filesystems", blocks=True),  # a server may not answer
 }
 #: What takes over where a tool is not installed or cannot keep the interval.
 FALLBACK = "procfs"
@@ -76,13 +80,15 @@ class Source(Protocol):
 
 
 class Request(NamedTuple):
-    """What a source is made for. ``report`` takes one line for the operator, at most once per cause."""
+    """What a source is made for. ``report`` takes one line for the operator, at most once per cause. ``names``:
+    ``probes.agent_settings.ModuleSettings``."""
 
     resource_set: ResourceSet
     interval: float
     facts: HostFacts
     discovery: Discovery
     report: Callable[[str], None]
+    names: tuple[str, ...] = ()
 
 
 def create(name: str, request: Request) -> Source:

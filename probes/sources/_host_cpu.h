@@ -9,17 +9,14 @@ static int all_digits(const char *word, size_t length)
     return 1;
 }
 
-/* probes.sources.host_figures.cpu_ticks; whether they can be told. */
-static int cpu_ticks(const Text *text, Number *ticks)
+/* probes.sources.host_figures.ticks_of; whether they can be told. */
+static int ticks_of(const char *at, const char *end, Number *ticks)
 {
-    const char *at = text->start, *end = memchr(at, '\n', (size_t)(text->end - at));
+    const char *word;
     size_t length;
     Number field[CPU_FIELDS] = {0};
     int count = 0;
-    const char *word = next_word(&at, end ? end : text->end, &length);
-    if (!word || length != 3 || memcmp(word, "cpu", 3))
-        return 0;
-    while ((word = next_word(&at, end ? end : text->end, &length))) {
+    while ((word = next_word(&at, end, &length))) {
         if (count < CPU_FIELDS ? !number_of(word, length, &field[count]) : !all_digits(word, length))
             return 0;
         count++;
@@ -32,6 +29,74 @@ static int cpu_ticks(const Text *text, Number *ticks)
     ticks[CPU_STEAL] = field[7];
     ticks[CPU_GUEST] = guests;
     return count >= 4;
+}
+
+static const char *end_of_line(const char *at, const Text *text)
+{
+    const char *end = memchr(at, '\n', (size_t)(text->end - at));
+    return end ? end : text->end;
+}
+
+/* probes.sources.host_figures.cpu_ticks; whether they can be told. */
+static int cpu_ticks(const Text *text, Number *ticks)
+{
+    const char *at = text->start, *end = end_of_line(at, text);
+    size_t length;
+    const char *word = next_word(&at, end, &length);
+    return word && length == 3 && !memcmp(word, "cpu", 3) && ticks_of(at, end, ticks);
+}
+
+/* probes.sources.host_figures.core_ticks */
+static void core_ticks(const Text *text, Core *cores)
+{
+    Number ticks[CPU_SHARES];
+    uint64_t number;
+    size_t length;
+    for (const char *at = end_of_line(text->start, text), *end; text->end - at > 3 && !memcmp(at + 1, "cpu", 3); at = end) {
+        end = end_of_line(++at, text);
+        const char *word = next_word(&at, end, &length);
+        if (!whole_of(word + 3, length - 3, &number) || number >= MOST_CORES || !ticks_of(at, end, ticks))
+            continue;
+        cores[number] = (Core){ticks[CPU_IDLE] + ticks[CPU_IOWAIT], 0};
+        for (int i = 0; i < CPU_SHARES; i++)
+            cores[number].all += ticks[i];
+    }
+}
+
+/* probes.sources.host_figures.worst_core */
+static void put_cores(Figures *out, HostRecord *record, const Text *text)
+{
+    Core new[MOST_CORES];
+    double worst = -1.0, best = 2.0, most = ALL_TICKS * (out->hertz * out->longest);
+    uint8_t code = MISSING;
+    memset(new, 0, sizeof new);
+    core_ticks(text, new);
+    for (int i = 0; i < MOST_CORES; i++) {
+        if (!new[i].all)
+            continue;
+        Number all = new[i].all - record->cores[i].all, idle = new[i].idle - record->cores[i].idle;
+        if (code == MISSING)
+            code = FIRST;
+        if (!record->cores[i].all)
+            continue;
+        if (all < -CPU_JITTER)
+            code = RESET;
+        else if (as_double(all) > most && code != RESET)
+            code = RATE;
+        else if (all > 0) {
+            double part = as_double(idle < 0 ? 0 : idle) / as_double(all), busy = part < 1.0 ? 1.0 - part : 0.0;
+            worst = busy > worst ? busy : worst;
+            best = busy < best ? busy : best;
+        }
+    }
+    memcpy(record->cores, new, sizeof new);
+    if (code == FIRST && worst >= 0.0) {
+        put(out, WORST_CORE, worst);
+        put(out, CORE_SPREAD, worst - best);
+    } else {
+        put_code(out, WORST_CORE, code);
+        put_code(out, CORE_SPREAD, code);
+    }
 }
 
 /* The sum of those that are VALID, and the largest of them; what fell a little has not grown. */
@@ -105,6 +170,7 @@ static void read_cpu(Figures *out, HostRecord *record, const Text *text)
     for (const char *at = start; (at = memmem(at, (size_t)(end - at), "\ncpu", 4)); at += 4)
         cpus++;
     put_shares(out, record, text, cpus);
+    put_cores(out, record, text);
     put_rate(out, INTERRUPTS, &record->counters[INTERRUPTS], number_after(start, end, "\nintr ", &number), 1.0);
     put_rate(out, SWITCHES, &record->counters[SWITCHES], number_after(start, end, "\nctxt ", &number), 1.0);
     if (number_after(start, end, "\nprocs_running ", &number))

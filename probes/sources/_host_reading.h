@@ -8,6 +8,7 @@
     DO(CPU_IOWAIT, "cpu_iowait_ratio") DO(CPU_STEAL, "cpu_steal_ratio") DO(CPU_GUEST, "cpu_guest_ratio") \
     DO(INTERRUPTS, "interrupts_per_second") DO(SWITCHES, "context_switches_per_second") \
     DO(RUNNABLE, "tasks_runnable") DO(BLOCKED, "tasks_blocked") DO(CPUS, "cpu_count") \
+    DO(WORST_CORE, "cpu_worst_core_ratio") DO(CORE_SPREAD, "cpu_core_spread_ratio") \
     DO(SWAP_USED, "swap_used_bytes") DO(FREE, "memory_free_bytes") DO(BUFFERS, "memory_buffers_bytes") \
     DO(CACHE, "memory_cache_bytes") DO(TOTAL, "memory_total_bytes") DO(AVAILABLE, "memory_available_bytes") \
     DO(SWAP_IN, "swap_in_bytes_per_second") DO(SWAP_OUT, "swap_out_bytes_per_second") \
@@ -27,7 +28,7 @@
 enum { HOST_FIGURES(AS_PLACE) FIGURES };
 enum { FILES_OF_HOST(AS_PLACE) HOST_FILES };
 enum { CPU_SHARES = CPU_GUEST + 1 }; /* the first ones */
-enum { CPU_JITTER = 100, MOST_CPUS = 8192, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
+enum { CPU_JITTER = 100, MOST_CPUS = 8192, MOST_CORES = 1024, NUMBER_WITHIN = 48, NAME_BYTES = 32, CPU_FIELDS = 10 };
 #define KIB 1024.0
 #define ALL_TICKS 1.4
 #define TOLERANCE 0.05
@@ -36,10 +37,16 @@ typedef struct {
     uint64_t value, has;
 } Counter;
 
+/* Ticks of one core: all, and those without work. */
+typedef struct {
+    Number idle, all;
+} Core;
+
 /* What was read at the tick before. Counters lie at the number of their figure. */
 typedef struct {
     Number ticks[CPU_SHARES];
     Counter counters[FIGURES];
+    Core cores[MOST_CORES];
     uint64_t has_ticks, cpus;
 } HostRecord;
 

@@ -13,7 +13,7 @@ from probes import native
 from probes.checks.rate import ALL_TICKS, MOST_CPUS, TOLERANCE
 from probes.metrics import PROCESSES as PROCESS_SET
 from probes.procfs import NUMBER_WITHIN
-from probes.sources.host_figures import CPU_JITTER_TICKS, CpuFigures, MemoryFigures, PagingFigures
+from probes.sources.host_figures import CPU_JITTER_TICKS, MOST_CORES, CpuFigures, MemoryFigures, PagingFigures
 from probes.sources.hugepages import HugepageFigures
 from probes.sources.network import NetworkFigures
 from probes.sources.pressure import PressureFigures
@@ -60,6 +60,7 @@ def table() -> dict[str, object]:
         "ALL_TICKS": ALL_TICKS,
         "TOLERANCE": TOLERANCE,
         "MOST_CPUS": MOST_CPUS,
+        "MOST_CORES": MOST_CORES,
         "NUMBER_WITHIN": NUMBER_WITHIN,
         "sizeof Link": LINK.size,
         "Link.most": link["most"],

@@ -8,15 +8,15 @@ time, and is taken out of it. Ticks that fell or jumped cost their own share onl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from acquisition.model.codes import NAN, RATE, RESET, STUCK, VALID
+from acquisition.model.codes import FIRST, MISSING, NAN, RATE, RESET, STUCK, VALID
 from probes.checks.rate import ALL_TICKS, MOST_CPUS, TOLERANCE, growth
 from probes.procfs import OpenFile, number_after, whole
 from probes.sources.figures import CounterMemory, Row, first, gauge
 
 _KIB = 1024.0
-_SHARES = (
+SHARES = (
     "cpu_user_ratio",
     "cpu_system_ratio",
     "cpu_idle_ratio",
@@ -26,18 +26,24 @@ _SHARES = (
 )
 #: idle, iowait, steal and guest may step back by a few ticks; a second of them is no jitter
 CPU_JITTER_TICKS = 100
+#: Cores with higher numbers are not looked at one by one.
+MOST_CORES = 1024
+
+Ticks = Mapping[int, Sequence[int]]  #: of each core by its number: as ``cpu_ticks``
 
 
 class CpuFigures:
     """/proc/stat: shares of CPU time, interrupts, context switches, tasks, CPUs."""
 
     metrics = (
-        *_SHARES,
+        *SHARES,
         "interrupts_per_second",
         "context_switches_per_second",
         "tasks_runnable",
         "tasks_blocked",
         "cpu_count",
+        "cpu_worst_core_ratio",
+        "cpu_core_spread_ratio",
     )
 
     def __init__(self, proc: str = "/proc", hertz: int = 100) -> None:
@@ -45,6 +51,7 @@ class CpuFigures:
         self._hertz = hertz
         self._counters = CounterMemory()
         self._ticks: list[int] = []
+        self._cores: Ticks = {}
         self._cpus = 0
 
     def read(self, seconds: float, row: Row) -> None:
@@ -58,6 +65,10 @@ class CpuFigures:
         row["tasks_runnable"] = gauge(number_after(text, b"\nprocs_running "))
         row["tasks_blocked"] = gauge(number_after(text, b"\nprocs_blocked "))
         row["cpu_count"] = gauge(cpus or None)
+        old, self._cores = self._cores, core_ticks(text)
+        row["cpu_worst_core_ratio"], row["cpu_core_spread_ratio"] = worst_core(
+            self._cores, old, ALL_TICKS * (self._hertz * growth(seconds))
+        )
 
     def _shares(self, ticks: list[int], cpus: int, seconds: float, row: Row) -> None:
         old, self._ticks = self._ticks, ticks
@@ -65,10 +76,10 @@ class CpuFigures:
         if not ticks:
             return
         if not old:
-            first(_SHARES, row)
+            first(SHARES, row)
             return
         most = (most_cpus or MOST_CPUS) * (self._hertz * growth(seconds))
-        row.update(zip(_SHARES, shares(ticks, old, most, cpus * (self._hertz * seconds)), strict=True))
+        row.update(zip(SHARES, shares(ticks, old, most, cpus * (self._hertz * seconds)), strict=True))
 
     def close(self) -> None:
         """See ``Figures``."""
@@ -110,11 +121,49 @@ def cpu_ticks(text: bytes) -> list[int]:
 
     user has nice in it and guest time taken out, system has interrupts in it, guest has niced guests in it.
     """
-    line = text.partition(b"\n")[0].split()
-    if len(line) < 5 or line[0] != b"cpu" or not all(word.isdigit() for word in line[1:]):
+    name, *words = text.partition(b"\n")[0].split() or [b""]
+    return ticks_of(words) if name == b"cpu" else []
+
+
+def core_ticks(text: bytes) -> dict[int, Sequence[int]]:
+    """The same of each core by its number; those that cannot be read are left out."""
+    found: dict[int, Sequence[int]] = {}
+    for line in text.split(b"\n")[1:]:
+        if not line.startswith(b"cpu"):
+            break
+        name, *words = line.split()
+        number = whole(name[3:])
+        ticks: list[int] = ticks_of(words)
+        if number is not None and number < MOST_CORES and sum(ticks):
+            found[number] = ticks
+    return found
+
+
+def worst_core(new: Ticks, old: Ticks, most: float) -> tuple[tuple[float, int], tuple[float, int]]:
+    """The busy part of the busiest core between two readings, and how much more that is than of the idlest; with codes.
+
+    Busy is all but idle and iowait. A core that came, or whose ticks stand still, does not count; where the ticks of
+    one fell, or grew by more than ``most``, nobody knows which is the busiest.
+    """
+    grown = [[a - b for a, b in zip(ticks, old[core], strict=True)] for core, ticks in new.items() if core in old]
+    sums = [(sum(ticks), max(0, ticks[2] + ticks[3])) for ticks in grown]
+    code = FIRST if new else MISSING
+    if any(total < -CPU_JITTER_TICKS for total, _ in sums):
+        code = RESET
+    elif any(float(total) > most for total, _ in sums):
+        code = RATE
+    busy = [max(0.0, 1.0 - float(idle) / float(total)) for total, idle in sums if total > 0]
+    if code != FIRST or not busy:
+        return (NAN, code), (NAN, code)
+    return (max(busy), VALID), (max(busy) - min(busy), VALID)
+
+
+def ticks_of(words: Sequence[bytes]) -> list[int]:
+    """``cpu_ticks`` of the numbers of one line."""
+    if len(words) < 4 or not all(word.isdigit() for word in words):
         return []
-    fields = [number for word in line[1:11] if (number := whole(word)) is not None]
-    if len(fields) < min(10, len(line) - 1):
+    fields = [number for word in words[:10] if (number := whole(word)) is not None]
+    if len(fields) < min(10, len(words)):
         return []
     fields += [0] * (10 - len(fields))  # kernels before 2.6.33 have fewer
     user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice = fields

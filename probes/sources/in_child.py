@@ -49,7 +49,7 @@ def main(text: str) -> None:
     interval = task["interval"]
     try:
         source = import_module(task["module"]).create(
-            Request(resource_set, interval, facts, discovery, category("probe"))
+            Request(resource_set, interval, facts, discovery, category("probe"), tuple(task["names"]))
         )
     except ImportError as error:
         sys.exit(f"shardpulse probe: {task['module']} cannot be imported: {error}")
@@ -144,6 +144,7 @@ def command_of(module: str, request: Request) -> list[str]:
         "resource_set": request.resource_set.name,
         "metrics": [metric.name for metric in request.resource_set.metrics],
         "interval": request.interval,
+        "names": request.names,
         "host": request.facts.name,
         "scope": request.facts.scope,
         "selection": selection._asdict(),

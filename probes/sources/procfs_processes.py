@@ -7,8 +7,8 @@ from array import array
 
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
-from acquisition.wire.table import Entity
-from probes.discovery import Discovery, Found
+from acquisition.wire.table import DAEMON, Entity
+from probes.discovery import Discovery, Found, is_daemon
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES
 from probes.reading import Reading
@@ -31,7 +31,7 @@ def create(request: Request) -> ProcessSource:
 def process_entity(facts: HostFacts, found: Found) -> Entity:
     """The row of one process: its epoch is its start within a boot, so a reused pid is another entity."""
     stable, epoch = f"{facts.name}:{found.pid}", f"{facts.boot_id}:{found.start}"
-    labels = {"pid": str(found.pid), "uid": str(found.uid)}
+    labels = {"pid": str(found.pid), "uid": str(found.uid)} | ({DAEMON: "yes"} if is_daemon(found.command) else {})
     return Entity(entity_id("process", stable, epoch), "process", stable, epoch, found.command, labels)
 
 

@@ -123,8 +123,9 @@ def test_the_child_dies_with_the_probe_also_while_its_library_hangs(probe: DryRu
 def test_a_library_that_is_not_installed_says_so() -> None:
     task = {
         "module": "probes.sources.of_nothing", "resource_set": "vms", "metrics": ["cpu_ratio"], "interval": 1.0,
-        "host": "h", "scope": "", "discovery_interval": 5.0,
-        "selection": {"every": True, "commands": [], "uids": [], "cgroups": [], "pids": [], "limit": 10},
+        "names": [], "host": "h", "scope": "", "discovery_interval": 5.0,
+        "selection": {"every": True, "commands": [], "uids": [], "cgroups": [], "pids": [], "limit": 10,
+                      "daemons": False},
     }  # fmt: skip
     code = f"from probes.sources.in_child import main; main({json.dumps(json.dumps(task))})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

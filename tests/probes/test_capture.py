@@ -46,11 +46,11 @@ sys.addaudithook(lambda event, found: opened.add(os.fsdecode(found[0])) if event
 from probes.capture import Tick
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
-from probes.metrics import RESOURCE_SETS
+from probes.metrics import HOST, PROCESSES, VMS
 from probes.sources import Request, create
 facts = HostFacts("h")
 discovery = Discovery(facts, Selection(pids=(int(sys.argv[1]),)), 5.0)
-sources = [create("procfs", Request(each, 1.0, facts, discovery, print)) for each in RESOURCE_SETS.values()]
+sources = [create("procfs", Request(each, 1.0, facts, discovery, print)) for each in (HOST, PROCESSES, VMS)]
 opened.clear()
 for monotonic in (1.0, 7.0):
     for source in sources:

@@ -76,6 +76,13 @@ def test_all_processes_but_kernel_threads_and_virtual_machines(proc: FakeProc) -
     assert (guest.name, guest.uuid, guest.vcpus, guest.memory_bytes) == ("web", "1-2-3", 4, 2 << 30)
 
 
+def test_daemons_are_watched_whatever_the_selectors(proc: FakeProc) -> None:
+    for pid, name in enumerate(["libvirtd", "systemd-journal", "redis-server", "shardpulse-filt", "libvirtd-x"], 80):
+        proc.add(pid, name)
+    assert set(proc.discovery(Selection(pids=(1,), daemons=True)).processes) == {1, 80, 81, 82, 83}
+    assert set(proc.discovery(Selection(pids=(1,))).processes) == {1}
+
+
 @pytest.mark.parametrize(
     ("selection", "pids"),
     [

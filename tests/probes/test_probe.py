@@ -210,7 +210,7 @@ def test_a_killed_probe_goes_on_with_its_numbers(host: Host) -> None:
 
 
 def test_new_processes_are_named_before_their_first_samples(host: Host) -> None:
-    host.configure('[probe.processes]\ncommands = ["sleep 7654323"]')
+    host.configure('[probe.processes]\ncommands = ["sleep 7654323"]\ndaemons = false')
     host.start()
     eventually(host.frames)
     with started(["sleep", "7654323"]) as child:
@@ -274,7 +274,9 @@ def test_shards_that_cannot_be_reached_do_not_stop_the_ticks(host: Host) -> None
 
 @needs_tools
 def test_tools_end_with_the_probe_and_a_hung_one_times_out(host: Host) -> None:
-    host.configure('[probe.host]\nsource = "vmstat"\n[probe.processes]\nsource = "pidstat"\npids = [1]', 1.0)
+    host.configure(
+        '[probe.host]\nsource = "vmstat"\n[probe.processes]\nsource = "pidstat"\npids = [1]\ndaemons = false', 1.0
+    )
     probe = host.start()
     eventually(lambda: len(host.frames("processes")) >= 2 and len(host.frames()) >= 2)
     tools = children(probe.pid)
@@ -302,7 +304,7 @@ def test_tools_end_with_the_probe_and_a_hung_one_times_out(host: Host) -> None:
 
 def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
     config = tmp_path / "c.toml"
-    modules = f"[probe.processes]\npids = [{os.getpid()}]\n[probe.vms]\nenabled = false\n"
+    modules = f"[probe.processes]\npids = [{os.getpid()}]\ndaemons = false\n[probe.vms]\nenabled = false\n"
     config.write_text(f"[probe]\ninterval_seconds = 0.1\n{modules}")
     done = subprocess.run(
         [*COMMAND, "--config", str(config), "--dry-run", "--ticks", "3"],

@@ -27,7 +27,7 @@ WAITING = "CAP_NET_ADMIN: how often"
 
 def sampled(capabilities: str, process: int, config: Path) -> tuple[dict[str, Any], str]:
     """The last row of a process of another user as a probe with these capabilities reads it, and what it says."""
-    config.write_text(f"[probe]\ninterval_seconds = 0.2\n[probe.processes]\npids = [{process}]\n")
+    config.write_text(f"[probe]\ninterval_seconds = 0.2\n[probe.processes]\npids = [{process}]\ndaemons = false\n")
     command = ["setpriv", f"--bounding-set=-all{capabilities}", "--inh-caps=-all"]
     command += [sys.executable, "-m", "probes.probe_command", "--dry-run", "--ticks", "3", "--config", str(config)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -115,7 +115,7 @@ class Machine:
             return [guest.entity(self.name) for guest in self.guests]
         stable = [f"{self.name}:{pid}" for pid in range(1, len(self.guests) + 1)]
         return [
-            Entity(entity_id("process", one, "1"), "process", one, "1", guest.name)
+            Entity(entity_id("process", one, "1"), "process", one, "1", guest.name, dict(guest.labels or {}))
             for one, guest in zip(stable, self.guests, strict=True)
         ]
 

@@ -232,7 +232,8 @@ def test_labels_of_the_configuration_win(shards: Shards, cluster: Cluster, worke
 def test_processes_are_moved_only_where_the_configuration_says_so(
     shards: Shards, cluster: Cluster, worker: Worker
 ) -> None:
-    tick = run(worker, [Machine(cluster, "h", [Guest("qemu", 7.0, 4)], kind="process")])
+    guests = [Guest("qemu", 7.0, 4), Guest("libvirtd", 7.0, 4, {"daemon": "yes"})]
+    tick = run(worker, [Machine(cluster, "h", guests, kind="process")])
     assert len(host_of(see(shards, tick), "h").vms) == 0
     (vm,) = host_of(see(shards, tick, Decisions(entities="processes")), "h").vms
     assert (vm.id, vm.name, vm.kind) == ("h:1", "qemu", "process")

@@ -16,7 +16,7 @@ from probes.metrics import HOST
 from probes.reading import Reading
 from probes.sources import hugepages, vms_suffering
 from probes.sources.figures import CounterMemory, Row
-from probes.sources.host_figures import CpuFigures, cpu_ticks
+from probes.sources.host_figures import SHARES, CpuFigures, cpu_ticks
 from probes.sources.network import link_speed, parse, physical, total
 from probes.sources.procfs_host import HostSource
 from tests.support import FIXTURES
@@ -78,6 +78,8 @@ def test_every_figure_over_two_seconds(tmp_path: Path) -> None:
         "memory_total_bytes": 8_000_000 * 1024.0,
         "memory_available_bytes": 6_000_000 * 1024.0,
         "cpu_count": 2.0,
+        "cpu_worst_core_ratio": 60 / 100,
+        "cpu_core_spread_ratio": 60 / 100 - 20 / 100,
         "network_receive_bytes_per_second": 2000.0,  # eth0 alone: lo is loopback, vnet7 has no device
         "network_transmit_bytes_per_second": 1000.0,
         "link_speed_bytes_per_second": 125e6,
@@ -253,7 +255,7 @@ def test_this_machine() -> None:
     source.sample(time.time(), time.monotonic())
     time.sleep(0.3)
     found = figures(source.sample(time.time(), time.monotonic()))
-    shares = [value for name, (value, _) in found.items() if name.startswith("cpu_") and name != "cpu_count"]
+    shares = [value for name, (value, _) in found.items() if name in SHARES]
     assert sum(shares) == pytest.approx(1.0)
     assert found["memory_free_bytes"][0] < found["memory_total_bytes"][0]
     source.close()

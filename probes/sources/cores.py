@@ -1,0 +1,34 @@
+"""Single cores from /proc/stat (proc(5)): the same shares as those of the host."""
+
+from __future__ import annotations
+
+from probes.procfs import OpenFile
+from probes.sources import Request
+from probes.sources.figures import Row
+from probes.sources.host_figures import core_ticks
+from probes.sources.parts import CpuShares, PartSource
+
+
+def create(request: Request) -> CoreSource:
+    """See ``probes.sources``."""
+    return CoreSource(request)
+
+
+class CoreSource(PartSource):
+    """All cores that are online."""
+
+    kind = "core"
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._stat = OpenFile(f"{request.facts.proc}/stat")
+        self._shares = CpuShares(request.facts.hertz)
+
+    def rows(self, seconds: float) -> dict[str, Row]:
+        """See ``PartSource``."""
+        ticks = core_ticks(self._stat.read())
+        return self._shares.rows({f"cpu{core}": [each] for core, each in ticks.items()}, seconds)
+
+    def close(self) -> None:
+        """See ``Source``."""
+        self._stat.close()

@@ -1,0 +1,49 @@
+"""Free space of file systems (statvfs(3)). Runs in a child: the call hangs where a file server does not answer.
+
+One that hangs makes all of them TIMEOUT, and the child is started again (``probes.sources.in_child``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from acquisition.model.codes import VALID
+from probes.sources import Request
+from probes.sources.figures import Row
+from probes.sources.parts import PartSource
+
+
+def create(request: Request) -> FilesystemSource:
+    """See ``probes.sources``."""
+    return FilesystemSource(request)
+
+
+class FilesystemSource(PartSource):
+    """One entity for each path of the request; MISSING where there is no such path."""
+
+    kind = "filesystem"
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._paths = request.names
+
+    def rows(self, seconds: float) -> dict[str, Row]:  # noqa: ARG002 - gauges need no interval
+        """See ``PartSource``."""
+        return {path: _row(path) for path in self._paths}
+
+    def close(self) -> None:
+        """See ``Source``."""
+
+
+def _row(path: str) -> Row:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return {}
+    row: Row = {
+        "space_total_bytes": (float(found.f_blocks * found.f_frsize), VALID),
+        "space_available_bytes": (float(found.f_bavail * found.f_frsize), VALID),
+    }
+    if found.f_files:  # some file systems count no files
+        row |= {"inodes_total": (float(found.f_files), VALID), "inodes_available": (float(found.f_favail), VALID)}
+    return row
