@@ -134,7 +134,7 @@ def core_ticks(text: bytes) -> dict[int, Sequence[int]]:
         name, *words = line.split()
         number = whole(name[3:])
         ticks: list[int] = ticks_of(words)
-        if number is not None and number < MOST_CORES and sum(ticks):
+        if number is not None and number < MOST_CORES and sum(ticks) > 0:
             found[number] = ticks
     return found
 
