@@ -80,6 +80,10 @@ COMMANDS: dict[str, dict[int, str]] = {
     },
     "query hot": _DECIDING,
     "query moves": _DECIDING,
+    "query neighbours": {
+        65: "there is no host of that name", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: "",
+    },
+    "query vms": {65: "no VM matches a pattern", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: ""},
     "replay": dict.fromkeys((65, 66, 69, 75, 77, 78), ""),
     "serve": dict.fromkeys((66, 69, 73, 77, 78), ""),
     "shards": dict.fromkeys((65, 66, 69, 73, 75, 78), ""),

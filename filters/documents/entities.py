@@ -16,6 +16,7 @@ from acquisition.wire.table import Entity
 from filters.documents.chosen import Chosen
 from filters.documents.figures import ReadingDocument, readings_of, shortened
 from filters.documents.sets import CAUSE
+from filters.text.owners import owner_id
 
 #: The labels of an entity.
 Labels = Callable[[Entity], Mapping[str, str]]
@@ -23,8 +24,8 @@ Labels = Callable[[Entity], Mapping[str, str]]
 
 class EntityDocument(Struct, frozen=True):
     """One entity. ``stable`` survives a restart or a migration (uuid; HOST:PID), ``epoch`` does not; ``id``
-    is the identity of both. While a VM is ``migrating`` several processes have it; the figures of a ``shadow``
-    are not its load, which is elsewhere."""
+    is the identity of both, ``owner_id`` what the owner of a VM calls it. While a VM is ``migrating`` several processes
+    have it; the figures of a ``shadow`` are not its load, which is elsewhere."""
 
     id: str
     kind: str
@@ -35,6 +36,7 @@ class EntityDocument(Struct, frozen=True):
     labels: dict[str, Any]
     shadow: bool
     migrating: bool
+    owner_id: str
     readings: dict[str, ReadingDocument] | UnsetType = UNSET
 
 
@@ -142,6 +144,7 @@ def _documents(
             dict(labels(members[row])),
             members[row].kind == VM and places.is_shadow(block.host_id, members[row].id),
             members[row].kind == VM and places.is_migrating(places.id_of(block.host_id, members[row])),
+            owner_id(members[row].name, members[row].stable, members[row].labels) if members[row].kind == VM else "",
             values,
         )
         for row, values in zip(rows, readings, strict=True)

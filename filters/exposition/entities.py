@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from acquisition.model.codes import VALID
+from acquisition.model.vm_state import state_of
 from acquisition.snapshot.block import Block
 from acquisition.snapshot.placement import Placements
+from acquisition.wire.planes import LAST
+from acquisition.wire.table import VM
 from filters.exposition import naming, syntax
 from filters.exposition.labels import ENTITY, is_host
 from filters.exposition.syntax import GAUGE, INFO, Family, Filled, Series
@@ -20,6 +24,11 @@ SHADOW = Family(
     "1 for each process of a migrating VM that is not its place: leave it out of sums over VMs; absent for all others",
     labels=(*ENTITY, "vm"),
 )  # fmt: skip
+VM_STATE = Family(
+    "shardpulse_vm_state", GAUGE,
+    "1 for each VM by its state: running, stopped (its figures are no load), incoming; absent where it is not known",
+    labels=(*ENTITY, "state"),
+)  # fmt: skip
 
 
 def families(
@@ -32,9 +41,10 @@ def families(
     """All families; ``hosts`` and ``sets`` are labels by number. Without ``entities`` of hosts alone."""
     shown = [block for block in blocks if entities or is_host(block)]
     infos = [row for block in shown for row in _identities(block, hosts[block.host_id], sets[block.set_id])]
-    if not entities or not placements.shadows:
-        return [(IDENTITY, infos)]
-    return [(IDENTITY, infos), (SHADOW, [row for block in shown for row in _shadows(block, hosts, placements)])]
+    found: list[Filled] = [(IDENTITY, infos), (VM_STATE, [row for block in shown for row in _states(block, hosts)])]
+    if entities and placements.shadows:
+        found.append((SHADOW, [row for block in shown for row in _shadows(block, hosts, placements)]))
+    return [(family, rows) for family, rows in found if rows or family is IDENTITY]
 
 
 def _identities(block: Block, host: str, resource_set: str) -> list[Series]:
@@ -46,6 +56,19 @@ def _identities(block: Block, host: str, resource_set: str) -> list[Series]:
         own = {naming.label_name(str(name)): str(value) for name, value in entity.labels.items()}
         found.append((syntax.labels((*IDENTITY.labels, *own), (*values, *own.values())), 1))
     return found
+
+
+def _states(block: Block, hosts: Mapping[int, str]) -> list[Series]:
+    """Of the newest tick, where it is valid."""
+    column = next((place for place, metric in enumerate(block.metrics) if metric.name == "state"), None)
+    if column is None:
+        return []
+    states, valid = block.figure(LAST)[:, column].tolist(), (block.codes()[:, column] == VALID).tolist()
+    return [
+        (syntax.labels(VM_STATE.labels, (hosts[block.host_id], one.name, f"{one.id:016x}", state_of(state))), 1)
+        for one, state, known in zip(block.entities, states, valid, strict=True)
+        if known and one.kind == VM
+    ]
 
 
 def _shadows(block: Block, hosts: Mapping[int, str], placements: Placements) -> list[Series]:

@@ -17,6 +17,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.stderr import say
 from filters.query import decisions_command as decisions
+from filters.query import vms_command as vms
 from filters.query.decisions_command import add_common, reader
 from filters.query.output import document, lines, tables
 from filters.query.request import Request, sections
@@ -44,6 +45,8 @@ shardpulse query --json | jq '.rows[] | select(.state != "current")'
 shardpulse query --set host --watch                  again every second
 shardpulse query hot                                 which hosts are in trouble, and why
 shardpulse query moves                               which VM to move, and where to
+shardpulse query vms                                 all VMs with their owners' ids, use and suffering
+shardpulse query neighbours host-7                   which VMs of a host are noisy, and which suffer
 """
 _TOP_IN_TERMINAL = 10
 
@@ -52,6 +55,8 @@ def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     if argv and argv[0] in decisions.QUESTIONS:
         return decisions.main(argv)
+    if argv and argv[0] in vms.QUESTIONS:
+        return vms.main(argv)
     options = _parser().parse_args(argv)
     settings = load_checked(options.config)
     with reader(settings, options) as opened:

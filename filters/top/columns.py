@@ -178,8 +178,31 @@ def _age(row: Row) -> Cell:
 
 
 def _state(listing: Listing, at: int) -> str:
-    state = STATES[listing.state[at]]
+    state = ", ".join(filter(None, (STATES[listing.state[at]], listing.notes[at] if listing.notes else "")))
     return state if has_figures(listing, at) else f"{state}: {listing.reasons[at]}"
+
+
+def _of_vms(metric: str, title: str, unit: str, help_: str) -> Column:
+    """A column that VMs alone have."""
+
+    def text(listing: Listing, at: int) -> str:
+        return figure(float(listing.own[metric][at]), unit)
+
+    def cell(row: Row) -> Cell:
+        found = text(row.listing, row.at)
+        return Cell(found, "yellow" if found == MISSING else "")
+
+    return Column(metric, title, max(7, len(title)), cell, text, help=help_, rank=4, absent=MISSING)
+
+
+#: By the metrics of filters.top.entities.OWN_OF_VMS.
+OF_VMS = (
+    _of_vms("vcpu_count", "VCPUS", "count", "virtual CPUs that a VM has now"),
+    _of_vms(
+        "vcpu_suffering_ratio", "SUFFER", "cores",
+        "time that the vCPUs of a VM waited for a core, without what their own CPU limit took, in percent of one core",
+    ),
+)  # fmt: skip
 
 
 def _extra(plane: Plane) -> Column:
@@ -260,7 +283,8 @@ def columns_of(listing: Listing) -> list[Column]:
     """The columns of a listing, with those of the further kernels that it has figures of."""
     own = COLUMNS[listing.kind]
     lines = own.index(_RAW_LINE)
-    return [*own[:lines], *map(_extra, listing.extra), *own[lines:]]
+    vms = (column for column in OF_VMS if column.name in listing.own)
+    return [*own[:lines], *vms, *map(_extra, listing.extra), *own[lines:]]
 
 
 def laid_out(listing: Listing, width: int, longest: int) -> list[tuple[Column, int]]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
+from acquisition.model.vm_state import RUNNING, UNKNOWN, state_of
 from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.block import Block
@@ -17,12 +18,15 @@ from acquisition.snapshot.placement import Placements
 from acquisition.snapshot.states import STATES
 from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.smoothed import Floats
-from acquisition.wire.table import Entity
+from acquisition.wire.table import VM, Entity
+from filters.text.owners import own_id
 from filters.text.quantities import seconds
 from filters.top.listing import ENTITIES, METRICS, Listing, absent, failed, valid_age
 
 CPU = "cpu_ratio"
 MEMORY = "memory_resident_bytes"
+#: What VMs have and processes have not.
+OWN_OF_VMS = ("vcpu_count", "vcpu_suffering_ratio")
 _ORDER = ("vms", "processes")  #: what is shown first of a host; its own metrics come last
 Numbers = npt.NDArray[np.float64]
 
@@ -56,6 +60,7 @@ def list_entities(block: Block, now: float, places: Placements | None = None) ->
     index = {metric.name: column for column, metric in enumerate(block.metrics)}
     cpu = index.get(CPU)
     validity = _codes(block)
+    states = _column(block, LAST, index["state"]) if "state" in index else None
     listing = _listing(
         ENTITIES,
         block,
@@ -72,26 +77,29 @@ def list_entities(block: Block, now: float, places: Placements | None = None) ->
         memory_unit="bytes",
         invalid=failed(validity).sum(1),
         missing=absent(validity).sum(1),
+        own={name: _column(block, MEAN, index[name]) for name in OWN_OF_VMS if name in index},
+        notes=[_stopped(state) for state in states.tolist()] if states is not None else (),
     )
     return _placed(listing, block, places) if places is not None and places.contested else listing
 
 
 def _placed(listing: Listing, block: Block, places: Placements) -> Listing:
     """The listing with what is known of VMs that migrate."""
-    reasons, notes = list(listing.reasons), [""] * listing.rows
+    reasons, notes = list(listing.reasons), list(listing.notes) or [""] * listing.rows
     figures = {name: getattr(listing, name).copy() for name in ("mean", "deviation", "trend", "last", "memory")}
     extra = {plane: column.copy() for plane, column in listing.extra.items()}
+    own = {metric: column.copy() for metric, column in listing.own.items()}
     for i, entity in enumerate(block.entities):
         place = places.contested.get(places.id_of(block.host_id, entity))
         if place is None:
             continue
         if (block.host_id, entity.id) == (place.host_id, place.entity_id):
-            notes[i] = f"→{place.other_host}" if place.other_host else ""
+            notes[i] = f"→{place.other_host}" if place.other_host else notes[i]
         else:
             reasons[i] = f"{place.state}, its place is {place.host}"
-            for column in (*figures.values(), *extra.values()):
+            for column in (*figures.values(), *extra.values(), *own.values()):
                 column[i] = np.nan
-    return listing._replace(reasons=reasons, notes=notes, extra=extra, **figures)
+    return listing._replace(reasons=reasons, notes=notes, extra=extra, own=own, **figures)
 
 
 def list_metrics(block: Block, now: float, entity: int | None = None) -> Listing:
@@ -156,9 +164,16 @@ def _listing(
     )
 
 
+def _stopped(state: float) -> str:
+    """What stands beside the name of a VM that is neither running nor of unknown state."""
+    found = state_of(state)
+    return "" if found in (RUNNING, UNKNOWN) else found
+
+
 def label_of(entity: Entity) -> str:
-    """The pid of a process, the uuid of a VM."""
-    return printable(entity.stable.rpartition(":")[2])
+    """The pid of a process; of a VM the number that its owner gave it, else its uuid."""
+    own = own_id(entity.name, entity.stable, entity.labels) if entity.kind == VM else entity.stable
+    return printable(own.rpartition(":")[2])
 
 
 def entity_name(block: Block | None, identity: int | None) -> str:

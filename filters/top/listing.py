@@ -55,6 +55,7 @@ class Listing(NamedTuple):
     memory_unit: str = "ratio"
     extra: Mapping[Plane, npt.NDArray[np.float64]] = {}  #: the figures of further kernels
     heading: tuple[str, ...] = ()
+    own: Mapping[str, npt.NDArray[np.float64]] = {}  #: what VMs alone have, by metric
 
     @property
     def rows(self) -> int:

@@ -39,7 +39,8 @@ HOST_METRICS = _gauges(
 )  # fmt: skip
 VM_METRICS = _gauges(
     "cpu_ratio", "cpu_guest_ratio", "memory_resident_bytes", "memory_assigned_bytes",
-    "network_receive_bytes_per_second", "network_transmit_bytes_per_second", "state",
+    "network_receive_bytes_per_second", "network_transmit_bytes_per_second", "vcpu_count", "vcpu_run_ratio",
+    "vcpu_delay_ratio", "vcpu_throttled_ratio", "vcpu_suffering_ratio", "state",
 )  # fmt: skip
 CORES, TOTAL, LINK = 8.0, 64 * GIB, 1.25e9
 TICKS = 45  #: that run() sends: more than a window
@@ -55,7 +56,8 @@ class Guest(NamedTuple):
     gib: float
     labels: Mapping[str, str] = {}
     stable: str = ""
-    state: float = 1.0  #: of acquisition.model.vm_state
+    suffering: float = 0.0
+    state: float = 1.0
 
     def entity(self, host: str) -> Entity:
         """Its process on a host."""
@@ -106,7 +108,13 @@ class Machine:
         ids = [entity_id("host", self.name, "1")]
         if self.sends_host:
             self._push(self._host, np.array([host]), ids, HOST_METRICS, wall, self.codes)
-        rows = [[g.cores, g.cores * 0.9, g.gib / 2 * GIB, g.gib * GIB, 1e5, 2e5, g.state] for g in self.guests]
+        rows = [
+            [
+                g.cores, g.cores * 0.9, g.gib / 2 * GIB, g.gib * GIB, 1e5, 2e5, 2.0, g.cores * 0.9, g.suffering + 0.25,
+                0.25, g.suffering, g.state,
+            ]
+            for g in self.guests
+        ]  # fmt: skip
         if rows:
             self._push(self._vms, np.array(rows), [each.id for each in self._entities()], VM_METRICS, wall, None)
 

@@ -31,6 +31,8 @@ REQUESTS = {
     "migrations": "/v1/migrations",
     "hosts": "/v1/hosts?metric=cpu_busy_ratio&limit=1",
     "host": "/v1/hosts/host-1?set=vms&metric=cpu_ratio&top=1",
+    "vms": "/v1/vms?host=host-2",
+    "neighbours": "/v1/hosts/host-1/neighbours?limit=1",
     "entity": "/v1/entities/uuid-database?metric=cpu_ratio",
     "recent": "/v1/entities/uuid-database/recent?metric=cpu_ratio",
     "snapshot": "/v1/snapshot?host=host-1&set=vms&metric=cpu_ratio",
@@ -54,7 +56,9 @@ _MORE = "…"
 def scene(cluster: Cluster, shards: Shards, directory: Path) -> Iterator[Serving]:
     """The service of the examples, as soon as it proposes a move."""
     machines = [
-        Machine(cluster, "host-1", [Guest("database", 5.5, 8), Guest("web", 2.0, 2)]),
+        Machine(
+            cluster, "host-1", [Guest("database", 5.5, 8), Guest("web", 2.0, 2, {"owner": "proxmox", "vmid": "302"})]
+        ),
         Machine(cluster, "host-2", [Guest("mail", 0.2, 2)]),
     ]
     with Data(cluster, machines), Serving(directory, shards.addresses) as service:

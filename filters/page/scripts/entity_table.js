@@ -8,9 +8,11 @@ const CPU = "cpu_ratio";
 /** The columns; `extra` are the figures of further kernels, of which those of the CPU have columns of their own. */
 const columnsWith = (extra) => [
   { label: "name", sort: (row) => row.name.toLowerCase() },
-  { label: "kind, pid", sort: (row) => row.kind },
+  { label: "kind, owner's id or pid", sort: (row) => row.kind },
   { label: "CPU (cores)", metric: CPU },
   ...extra.map((figure) => ({ label: `CPU ${figure.name}`, hint: figure.help, metric: CPU, figure })),
+  { label: "vCPUs", metric: "vcpu_count", hint: "virtual CPUs" },
+  { label: "suffering", metric: "vcpu_suffering_ratio", hint: "cores that the vCPUs waited for, without what their own limit took: what others took from the VM" },
   { label: "memory", metric: "memory_resident_bytes" },
   { label: "receive", metric: "network_receive_bytes_per_second" },
   { label: "transmit", metric: "network_transmit_bytes_per_second" },
@@ -74,26 +76,35 @@ export class EntityTable {
   update(node, row) {
     const [name, , shadow] = node.firstChild.childNodes;
     setText(name, printable(row.name) || "(no name)");
-    shadow.hidden = !row.shadow && !row.migrating;
-    setText(shadow, row.shadow ? "migrating, load is elsewhere" : row.migrating ? "migrating" : "");
+    const note = row.shadow ? "migrating, load is elsewhere" : row.migrating ? "migrating" : stateOf(row);
+    shadow.hidden = !note;
+    setText(shadow, note);
     setAttribute(node, "class", row.id === this.chosen ? "chosen" : "");
     setAttribute(name, "aria-current", row.id === this.chosen ? "true" : null);
-    setText(node.children[1], row.kind === "process" ? `${row.kind} ${row.stable.split(":").pop()}` : row.kind);
-    this.columns.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state, column.figure));
+    setText(node.children[1], `${row.kind} ${row.kind === "process" ? row.stable.split(":").pop() : printable(row.owner_id ?? "")}`);
+    this.columns.forEach((column, index) => column.metric && cell(node.children[index], row.readings?.[column.metric], this.state, column.figure, row.kind));
     const valid = sinceValid(row);
     setText(node.lastElementChild, this.state !== "current" ? this.state : valid === null ? "never" : valid === 0 ? "this tick" : `${age(valid)} before`);
   }
 }
 
-function cell(node, reading, state, figure = null) {
+function cell(node, reading, state, figure = null, kind = "") {
   const old = reading?.stale_seconds > STALE_SECONDS;
   const known = figure ? figureText(figure, reading) : meanText(reading);
   const missing = state !== "current" || known === null || old;
   const word = state !== "current" ? state : figure && !old ? "missing" : (reading?.validity ?? "missing").toLowerCase();
-  const text = missing ? word : known;
+  const text = !reading && state === "current" && kind !== "vm" ? "–" : missing ? word : known; // no such figure, as the vCPUs of a process
   setText(node, text);
   setAttribute(node, "class", missing ? "missing" : null);
   setAttribute(node, "title", reading ? `raw ${quantity(reading.last, reading.unit)}, ${reading.validity}` : null);
+}
+
+const STATES = ["", "", "stopped", "incoming"]; // by the values of the metric `state`; a running VM needs no word
+
+/** What stands beside the name of a VM that does not run. */
+function stateOf(row) {
+  const state = row.readings?.state;
+  return state?.validity === "VALID" ? (STATES[state.last] ?? "") : "";
 }
 
 /** The moving average; null where it is missing. */

@@ -17,6 +17,7 @@ from filters.service.resources import (
     snapshot,
     status,
     stream,
+    vms,
 )
 
 REGISTRY: dict[str, Declare] = {
@@ -24,6 +25,7 @@ REGISTRY: dict[str, Declare] = {
     "moves": moves.declare,
     "migrations": migrations.declare,
     "hosts": hosts.declare,
+    "vms": vms.declare,
     "entities": entities.declare,
     "snapshot": snapshot.declare,
     "figures": figures.declare,

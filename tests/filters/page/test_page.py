@@ -53,7 +53,7 @@ OLD_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
   const readings = { cpu_ratio: reading, memory_resident_bytes: memory };
   table.show([{ id: '1', name: 'web', kind: 'vm', readings }], '', 'current');
   const cells = [...table.body.firstChild.children].map(cell => cell.textContent);
-  return [cells[2], cells[3], cells[6]];
+  return [cells[2], cells[5], cells[8]];
 })"""
 
 #: What that table shows of a process: its kind and pid.
@@ -61,6 +61,21 @@ PROCESS_ROW = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
   const table = new EntityTable(() => {});
   table.show([{ id: '1', name: 'web', kind: 'process', stable: 'host-1:4711', readings: {} }], '', 'current');
   return [...table.body.firstChild.children].map(cell => cell.textContent)[1];
+})"""
+
+#: What it shows of a VM whose process is stopped, and of one that another host takes: name, id, vCPUs, suffering.
+VM_ROWS = """import('/scripts/entity_table.js').then(({ EntityTable }) => {
+  const table = new EntityTable(() => {});
+  const figure = (mean, unit) => ({ mean, last: mean, validity: 'VALID', stale_seconds: 0, unit });
+  const readings = {
+    cpu_ratio: figure(2, 'cores'), vcpu_count: figure(4, 'count'), vcpu_suffering_ratio: figure(0.5, 'cores'),
+    state: figure(2, 'state'),
+  };
+  const vm = { id: '1', name: 'web', kind: 'vm', owner_id: 'proxmox 302', readings };
+  const silent = { ...vm, id: '2', name: 'x', readings: { cpu_ratio: figure(1, 'cores') } };
+  table.show([vm, silent], '', 'current');
+  const shown = cell => [...cell.childNodes].filter(node => !node.hidden).map(node => node.textContent).join('');
+  return [...table.body.children].map(row => [...row.children].slice(0, 5).map(shown));
 })"""
 
 
@@ -285,6 +300,10 @@ def test_a_process_is_shown_with_its_pid(data: Data, shards: Shards, tmp_path: P
     with Serving(tmp_path, shards.addresses) as serving:
         page.open(serving.url)
         assert page.evaluate(PROCESS_ROW) == "process 4711"
+        assert page.evaluate(VM_ROWS) == [
+            ["web stopped", "vm proxmox 302", "2.00", "4", "0.50"],
+            ["x ", "vm proxmox 302", "1.00", "missing", "missing"],
+        ]
 
 
 def test_dark_and_light_by_preference_and_by_switch(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:

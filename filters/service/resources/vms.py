@@ -1,0 +1,49 @@
+"""``/v1/vms`` and ``/v1/hosts/{id}/neighbours``: VMs as their owners name them, and who is noisy on a host."""
+
+from __future__ import annotations
+
+from filters.documents import vms
+from filters.documents.encoding import encode_long
+from filters.service.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, LIMIT, READING, number
+from filters.service.problem import not_found
+from filters.service.resource import Parts, Request, Resource
+from filters.service.selecting import hint, selected
+from filters.service.tick_cache import TickCache
+
+
+def declare(parts: Parts) -> tuple[Resource, ...]:
+    """The VMs of all hosts, and of one, by run time and by suffering."""
+    of_entity = parts.labels.of_entity
+
+    def every(cache: TickCache, request: Request) -> bytes:
+        wanted = selected(cache, request, parts.labels)
+        return encode_long(vms.vms_document(cache.snapshot, cache.number, wanted, request.page, of_entity), "vms")
+
+    def neighbours(cache: TickCache, request: Request) -> bytes:
+        key, most = request.path["id"], number(request.values, LIMIT)
+        try:
+            document = vms.neighbours_document(cache.snapshot, cache.number, key, of_entity, most)
+        except KeyError as error:
+            known = [block.host for block in cache.snapshot.blocks]
+            raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
+        return encode_long(document, "by_run_time", "by_suffering")
+
+    return (
+        Resource(
+            "/v1/vms",
+            "vms",
+            "All VMs with their owners' ids, vCPUs, use, suffering and state",
+            vms.VmsDocument,
+            every,
+            parameters=(HOST, LABEL, ENTITY, ENTITY_LABEL, READING, HOSTS, AFTER),
+        ),
+        Resource(
+            "/v1/hosts/{id}/neighbours",
+            "neighbours",
+            "The VMs of one host, by run time and by suffering: who is noisy, and who suffers",
+            vms.NeighboursDocument,
+            neighbours,
+            parameters=(LIMIT, READING),
+            in_path={"id": "name or identity in 16 hexadecimal digits"},
+        ),
+    )

@@ -1,0 +1,21 @@
+"""What the owner of a VM calls it: the number of Proxmox VE or OpenNebula, NAMESPACE/NAME of KubeVirt, a uuid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NUMBERS = ("vmid", "one")  #: labels that number a VM within its platform
+
+
+def own_id(name: str, stable: str, labels: Mapping[str, str]) -> str:
+    """The id within its platform of an entity; what identifies it here (a uuid) where the platform uses that."""
+    number = next((labels[label] for label in _NUMBERS if label in labels), "")
+    if number or labels.get("owner") == "kubevirt":
+        return number or name
+    project = labels.get("project", "")
+    return f"{project}/{name}" if project else stable
+
+
+def owner_id(name: str, stable: str, labels: Mapping[str, str]) -> str:
+    """The platform and the id within it: ``proxmox 302``, ``openstack UUID``, a uuid alone where it has none."""
+    return f"{labels.get('owner', '')} {own_id(name, stable, labels)}".strip()
