@@ -93,6 +93,11 @@ class Child:
         if start_time(self.pid) is None:
             raise ChildFailed(f"the {self.name} ended with exit code {self._process.wait(_STOP_SECONDS)}")
 
+    def kill(self) -> None:
+        """End it at once, whatever it does; harmless when it has ended."""
+        self._process.kill()
+        self.stop()
+
     def stop(self, patience: float = _STOP_SECONDS) -> int:
         """End it: SIGTERM, then SIGKILL. Its exit code; harmless when it has ended."""
         self._selector.close()

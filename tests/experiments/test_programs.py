@@ -56,7 +56,9 @@ def test_a_wrong_option_is_refused_before_anything_is_missed(name: str, monkeypa
     assert ended.value.code == EXIT_USAGE
 
 
-@pytest.mark.parametrize(("name", "package"), [("serve_load", "wrk"), ("probe_cost", "sysstat")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("serve_load", "wrk"), ("probe_cost", "sysstat"), ("beside", "prometheus")]
+)
 def test_a_missing_tool_is_said_in_one_line(name: str, package: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     done = subprocess.run(command(name), cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -97,6 +99,7 @@ def test_what_needs_root_says_so(name: str, what: str) -> None:
 #: Programs that start parts in different ways, and what makes them do so soon; they would run for long then.
 STARTED = {
     "archive_live": ["--hosts", "4", "--entities", "5"],
+    "beside": ["--hosts", "2"],
     "chaos": ["--hosts", "4"],
     "decisions": ["--hosts", "4", "--ticks", "600"],
     "figures": ["--changed", "--only", "paper"],

@@ -1,0 +1,75 @@
+"""What the answer of a system calls a host or a VM, and whether that is wrong. Pure.
+
+An answer is *hot* where the system's alert fires (Prometheus: an alert in the state ``firing``; shardpulse: the list
+``hot`` of /v1/hot). Otherwise it is *idle* where it gives a value below 0.5: a scheduler would send more work there.
+Otherwise it is *loaded* where it gives a value at all, and *nothing* where it gives none: nobody is misled by that.
+The value of a host is the part of its CPU time that is not idle, of a VM the part of its vCPUs; of Prometheus what an
+instant query returns, which may be of samples up to its range ago, of shardpulse the mean.
+
+Wrong is an answer that calls a busy or dead host or VM idle, or an idle one hot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from experiments.beside.script import BUSY, DEAD, IDLE
+from experiments.beside.tree import VCPUS
+
+HOT, LOADED, NOTHING = "hot", "loaded", "nothing"  #: beside IDLE
+IDLE_BELOW = 0.5
+
+
+class Answer(NamedTuple):
+    """``value`` is a part of all CPU time; None: the system gives none."""
+
+    value: float | None = None
+    hot: bool = False
+
+
+Answers = Mapping[str, Answer]  #: by host-N and vm-N
+
+
+def called(answer: Answer) -> str:
+    """HOT, IDLE, LOADED or NOTHING."""
+    if answer.hot:
+        return HOT
+    if answer.value is None or math.isnan(answer.value):
+        return NOTHING
+    return IDLE if answer.value < IDLE_BELOW else LOADED
+
+
+def is_wrong(truth: str, what: str) -> bool:
+    """Whether a system that calls something ``what`` misleads: BUSY or DEAD called IDLE, IDLE called HOT."""
+    return (truth in {BUSY, DEAD} and what == IDLE) or (truth == IDLE and what == HOT)
+
+
+def of_prometheus(
+    hosts: Iterable[dict[str, Any]], vms: Iterable[dict[str, Any]], alerts: Iterable[dict[str, Any]], name: str
+) -> dict[str, Answer]:
+    """From two instant vectors (hosts by ``instance``, cores of VMs by ``groupname``) and /api/v1/alerts, of which the
+    alert ``name`` counts."""
+    firing = {
+        alert["labels"]["instance"]
+        for alert in alerts
+        if alert["state"] == "firing" and alert["labels"]["alertname"] == name
+    }
+    values = {each["metric"]["instance"]: float(each["value"][1]) for each in hosts}
+    found = {host: Answer(values.get(host), host in firing) for host in {*values, *firing}}
+    cores = {each["metric"]["groupname"]: float(each["value"][1]) for each in vms}
+    return {**found, **{vm: Answer(value / VCPUS) for vm, value in cores.items()}}
+
+
+def of_shardpulse(hot: dict[str, Any], snapshot: dict[str, Any]) -> dict[str, Answer]:
+    """From /v1/hot with the outcomes hot and not_hot, and /v1/snapshot of the set vms with the metric cpu_ratio."""
+    found = {}
+    for row in [*(hot["hot"] or ()), *(hot["not_hot"] or ())]:
+        means = [figure["value"] for figure in row["figures"] if figure["name"] == "cpu_busy_ratio mean"]
+        found[row["host"]] = Answer(means[0] if means else None, row["outcome"] == HOT)
+    for block in snapshot["blocks"]:
+        for entity, row in zip(block["entities"], block["mean"], strict=True):
+            if not entity["shadow"]:
+                found[entity["name"]] = Answer(None if row[0] is None else row[0] / VCPUS)
+    return found

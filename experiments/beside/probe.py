@@ -1,0 +1,66 @@
+"""The probe as shipped, on a tree of files: only where /proc and /sys lie and what its clock says are replaced.
+
+python -m experiments.beside.probe ROOT --config FILE     (options as of ``shardpulse probe``)
+
+``shardpulse probe`` replaces itself by a lean agent; so does this, by the same agent with two of its parts replaced.
+SIGUSR1 steps the wall clock of this host by an hour, a second one back; the monotonic clock goes on, as in any step.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+STEP_SECONDS = 3600.0
+_ROOT = "SHARDPULSE_BESIDE_ROOT"
+_BOOT = (
+    "import sys;sys.path[:0]=sys.argv[2:];from experiments.beside.probe import become;"
+    "sys.exit(become(int(sys.argv[1])))"
+)
+
+
+def become(descriptor: int) -> int:
+    """The agent with the settings in the file ``descriptor``; its exit code."""
+    from probes import agent, probe
+    from probes.host_facts import HostFacts
+
+    root = os.environ[_ROOT]
+
+    class TreeFacts(HostFacts):
+        """Facts of the host whose files lie below ``root``."""
+
+        __slots__ = ()
+
+        def __init__(self, name: str, scope: str = "") -> None:
+            super().__init__(name, f"{root}/proc", f"{root}/sys", scope)
+
+        def refresh(self) -> None:
+            """See ``HostFacts``."""
+            super().refresh()
+            self.cores = 2  # as many as each tree has
+
+    clock, ahead = time.time, 0.0
+
+    def step(_number: int, _frame: object) -> None:
+        nonlocal ahead
+        ahead = STEP_SECONDS - ahead
+
+    vars(probe)["HostFacts"] = TreeFacts
+    time.time = lambda: clock() + ahead
+    signal.signal(signal.SIGUSR1, step)
+    return agent.main(descriptor)
+
+
+def main(argv: list[str]) -> int:
+    """Resolve the configuration as ``shardpulse probe`` does, and become the agent."""
+    from probes import probe_command
+
+    os.environ[_ROOT], *arguments = argv
+    probe_command._BOOT = _BOOT
+    return probe_command.main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
