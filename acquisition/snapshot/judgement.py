@@ -47,10 +47,11 @@ def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # 
     head = _head(block, value, tick)
     if head is None or block.position is None:
         return
-    if head.epoch != block.position.epoch or head.tick != tick:
-        block.delay = _absence(block.position.tick, tick)
-    elif head.filtered < (tick - 1) * block.interval:
+    current_epoch = head.epoch == block.position.epoch
+    if current_epoch and head.filtered < (head.tick - 1) * block.interval:
         block.delay = f"the host's clock is {head.wall - head.filtered:.1f} s ahead"
+    elif not current_epoch or head.tick != tick:
+        block.delay = _absence(block.position.tick, tick)
     else:
         _take(block, head, value)
         block.state = CURRENT

@@ -196,6 +196,13 @@ def test_a_clock_that_is_ahead(scene: Scene, reader: SnapshotReader, clock: Cloc
     assert block(reader.latest(), "ahead").age_seconds == pytest.approx(NOW - (TICK + 0.5) + 100.0)
 
 
+def test_running_host_whose_clock_is_an_hour_ahead_is_told_so(scene: Scene, reader: SnapshotReader) -> None:
+    scene.host("other", [TICK])
+    scene.host("ahead", [TICK + 3600 - 2, TICK + 3600 - 1, TICK + 3600], lag=-3600.0)
+    found = block(reader.coherent(), "ahead")
+    assert (found.state, found.delay) == (LATE, "the host's clock is 3600.0 s ahead")
+
+
 def test_a_stale_record_in_the_slot_is_not_taken(scene: Scene, reader: SnapshotReader) -> None:
     scene.host("web1", [TICK - 3], epoch=5)  # the same slot
     scene.host("other", [TICK], epoch=4)
