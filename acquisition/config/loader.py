@@ -80,7 +80,7 @@ def parse(text: str, name: str = "configuration") -> Settings:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{name}: {error}") from error
-    for path, known in _unknown_keys(document, schema.Kind(Settings), ()):
+    for path, known in schema.unknown_keys(document, schema.Kind(Settings)):
         raise ConfigError(f"{_place(name, text, path)}: unknown key{_suggestion(path[-1], known)}")
     try:
         settings = schema.convert(document, Settings)
@@ -125,18 +125,6 @@ def check_kernels(settings: Settings, known: Collection[str], name: str = "confi
 
 KeyPath = tuple[str, ...]
 _LIMITS_DEPTH = 3  #: of checks.CHECK.PARAMETER, below which limits by metric lie
-
-
-def _unknown_keys(value: object, kind: schema.Kind, path: KeyPath) -> Iterator[tuple[KeyPath, list[str]]]:
-    """Keys of ``value`` that its Table does not have, each with the ones that it has."""
-    if not schema.is_table(kind) or not isinstance(value, dict):
-        return
-    fields = schema.fields(kind.base)
-    for key, inner in value.items():
-        if key not in fields:
-            yield (*path, key), list(fields)
-        else:
-            yield from _unknown_keys(inner, fields[key], (*path, key))
 
 
 def _choices(path: KeyPath) -> str:

@@ -7,7 +7,7 @@ are msgspec's, which describes the documents of other parts; a test compares the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import (
@@ -100,6 +100,18 @@ def of(path: tuple[str, ...], table: type[Table]) -> Kind | None:
 def is_table(kind: Kind) -> bool:
     """Whether it has keys of its own."""
     return isinstance(kind.base, type) and issubclass(kind.base, Table)
+
+
+def unknown_keys(value: object, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Keys of ``value`` that its Table does not have, each with the ones that it has."""
+    if not is_table(kind) or not isinstance(value, dict):
+        return
+    known = fields(kind.base)
+    for key, inner in value.items():
+        if key not in known:
+            yield (*path, key), list(known)
+        else:
+            yield from unknown_keys(inner, known[key], (*path, key))
 
 
 def _kind(hint: Any) -> Kind:

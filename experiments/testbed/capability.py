@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from contextlib import closing
+from pathlib import Path
 
 from acquisition.errors import CannotCreateError
 from experiments.processes import access
@@ -53,3 +54,29 @@ def has_tbf() -> bool:
     discipline = ("tbf", "rate", "1mbit", "burst", "32kb", "latency", "400ms")
     with closing(trial), trial.inside():
         return succeeds("tc", "qdisc", "add", "dev", "lo", "root", *discipline)
+
+
+#: Followed by a name and a command: the first process of a host, with its own name, processes and shared memory, where
+#: rings lie by default and where libfaketime leaves what it makes.
+APART = (
+    "unshare", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child", "/bin/sh", "-c",
+    'hostname "$0" && mount -t tmpfs tmpfs /dev/shm && exec "$@"',
+)  # fmt: skip
+
+
+@functools.cache
+def has_process_namespaces() -> bool:
+    """Whether a host can have its own processes and its own name (unshare(1))."""
+    return succeeds(*APART, "trial", "true")
+
+
+def clock_library() -> Path | None:
+    """What gives processes a clock that is wrong (libfaketime of Debian); None where it is not installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+
+def missing_clocks() -> str:
+    """Why a host cannot have a wrong clock here and what to do about it; "" when it can."""
+    if clock_library() is None:
+        return "a wrong clock needs libfaketime: apt install faketime"
+    return "" if has_process_namespaces() else "a wrong clock needs processes of its own: namespaces for pid and mounts"

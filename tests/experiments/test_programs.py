@@ -110,6 +110,7 @@ STARTED = {
     "reading": ["--hosts", "5", "--entities", "5"],
     "scale": ["--quick"],
     "serve_load": ["--hosts", "5", "--entities", "5"],
+    "testbed": ["experiments/testbed/topologies/paper-fig8.toml", "--seconds", "600"],
 }
 ALONE = {"archive_cost": ["--episodes", "100000000"], "planner": []}  #: they start nothing
 

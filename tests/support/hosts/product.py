@@ -55,12 +55,12 @@ class Installed:
 
     def install(self, wheelhouse: Path) -> None:
         """The product, then the shard, which is a cluster of one; then all parts."""
-        self.host.ssh("mkdir -p /root && tar -x -C /root", given=_packed({"wheels": wheelhouse}))
+        self.host.ssh("mkdir -p /root && tar -x -C /root", given=packed({"wheels": wheelhouse}))
         self.host.ssh(_INSTALL, seconds=600)
         self._place_shard()
         units = ROOT / "deploy" / "systemd"
         self.host.ssh(
-            "tar -x --no-same-owner -C /etc/systemd/system", given=_packed({f.name: f for f in units.glob("*.service")})
+            "tar -x --no-same-owner -C /etc/systemd/system", given=packed({f.name: f for f in units.glob("*.service")})
         )
         self.host.ssh(f"systemctl daemon-reload && systemctl enable --now shardpulse-shard@{PORT}")
         self._form()
@@ -123,7 +123,7 @@ class Installed:
         self.host.ssh(
             f"mkdir -p {etc} && tar -x --no-same-owner -C {etc} && chown -R root:redis {etc} && "
             f"chmod -R u=rwX,g=rX,o= {etc}",
-            given=_packed({file.name: file for file in home.iterdir()}),
+            given=packed({file.name: file for file in home.iterdir()}),
         )
         self.host.write(
             f"/etc/systemd/system/shardpulse-shard@{PORT}.service.d/memory.conf",
@@ -138,7 +138,7 @@ class Installed:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _packed(files: dict[str, Path]) -> bytes:
+def packed(files: dict[str, Path]) -> bytes:
     """A tar of files and directories by their names in it."""
     with io.BytesIO() as data:
         with tarfile.open(fileobj=data, mode="w") as tar:

@@ -1,0 +1,131 @@
+"""One host of a testbed from the inside: it starts parts as ordered, and ends all of them with its standard input.
+
+    python -m experiments.processes.agent HOME [own]     (orders and answers as JSON lines)
+
+On this machine it is the first process in the namespaces of a host; on others ssh runs it, and ``own`` has it remove
+HOME in the end. Either way no part outlives it, and it does not outlive whoever gives the orders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from acquisition import private_files
+from acquisition.errors import ShardpulseError
+from acquisition.link.resp import Address
+from acquisition.shards import machine, process
+from acquisition.shards.process import Shard
+from acquisition.shards.redis_binary import RedisBinary
+from experiments.processes import temporary
+from experiments.processes.control import Child, Orders, python, say
+
+SHARD = "shard"  #: the directory of the shard in HOME
+_STOP_SECONDS = 3.0
+
+Answer = dict[str, Any]
+
+
+class Agent:
+    """Carries out orders; ``stop`` ends all that it has started."""
+
+    def __init__(self, place: Path) -> None:
+        self._home = place
+        self._parts: dict[str, Child] = {}
+        self._server: RedisBinary | None = None
+        self._shard: tuple[Shard, subprocess.Popen[bytes]] | None = None
+        self._actions: Mapping[str, Callable[..., Answer]] = {
+            "clock": self._set_clock, "server": self._find_server, "files": self._write, "shard": self._start_shard,
+            "start": self._start, "ask": self._ask, "ended": self._ended,
+        }  # fmt: skip
+
+    def answer(self, order: Mapping[str, Any]) -> Answer:
+        """Do as ordered; what fails is said under ``failed``."""
+        arguments = {name: value for name, value in order.items() if name != "do"}
+        try:
+            return self._actions[order["do"]](**arguments)
+        except (ShardpulseError, OSError) as error:
+            return {"failed": str(error)}
+
+    def stop(self) -> None:
+        """End all parts, then the shard."""
+        for part in self._parts.values():
+            part.stop(_STOP_SECONDS)
+        if self._shard is not None:
+            process.stop([self._shard[0]], [self._shard[1]])
+
+    def _set_clock(self, environment: dict[str, str]) -> Answer:
+        """That of all parts which are started from now on."""
+        os.environ.update(environment)
+        return {}
+
+    def _find_server(self) -> Answer:
+        """Which module the server of this machine speaks TLS with, and the core for it."""
+        from experiments.processes import access  # not every host has a shard, and there may be hundreds of agents
+
+        self._server = access.server()
+        return {"module": self._server.tls_module, "core": machine.cores()[0]}
+
+    def _write(self, files: Mapping[str, str]) -> Answer:
+        for name, text in files.items():
+            path = self._home / name
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_files.write(path, text, replace=True)
+        return {}
+
+    def _start_shard(self, host: str, port: int) -> Answer:
+        assert self._server is not None
+        address, core = Address(host, port), machine.cores()[0]
+        self._shard = process.launch(self._server, address, core, self._home / SHARD, tied=True)
+        return {}
+
+    def _start(self, part: str, module: str, arguments: list[str], talks: bool) -> Answer:
+        """Start a Python program; one that ``talks`` is one that ``ask`` is for."""
+        with self._log(part).open("ab") as log:
+            command = python(module, *arguments)
+            self._parts[part] = Child(part, command, stderr=log, stdout=None if talks else log)
+        return {}
+
+    def _ask(self, part: str, message: Answer, seconds: float) -> Answer:
+        """Give a part a message; what it answers, {} when ``seconds`` is 0: it does not answer this one."""
+        self._parts[part].send(message)
+        return {"message": self._parts[part].receive(seconds) if seconds else {}}
+
+    def _ended(self) -> Answer:
+        """What has ended although nobody has ended it, and the last that it said."""
+        found = {name: self._last_words(name) for name, part in self._parts.items() if part.code is not None}
+        if self._shard is not None and not self._shard[0].alive:
+            found[SHARD] = process.last_words(self._home / SHARD)
+        return {"ended": found}
+
+    def _last_words(self, part: str) -> str:
+        lines = self._log(part).read_text(errors="replace").strip().splitlines()
+        return f"exit code {self._parts[part].code}: {lines[-1] if lines else 'it said nothing'}"
+
+    def _log(self, part: str) -> Path:
+        return self._home / f"{part}.log"
+
+
+def main(arguments: list[str]) -> None:
+    """Obey until ordered to ``end``, or until the other side is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for whoever gives the orders
+    place = Path(arguments[0])
+    agent, orders = Agent(place), Orders()
+    with temporary.held(place) if arguments[1:] else contextlib.nullcontext():
+        try:
+            say({"ready": True})
+            while (order := orders.wait())["do"] != "end":
+                say(agent.answer(order))
+        finally:
+            agent.stop()
+    say({"ended": True})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

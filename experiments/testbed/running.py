@@ -1,0 +1,221 @@
+"""The pipeline of a topology on its machines: shards, filters, probes and emulated hosts, each started by an agent."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from acquisition.errors import ShardpulseError, TemporaryError
+from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.resp import Address, Connection
+from acquisition.model.identity import host_id
+from acquisition.model.metric import resource_set_id
+from acquisition.shards import configuration, grants, join, process, rendering
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.states import CURRENT
+from acquisition.wire.layout import Layout
+from experiments.emulation.workload import Workload, host_number, resource_set
+from experiments.processes import access
+from experiments.processes.access import Access
+from experiments.processes.agent import SHARD
+from experiments.testbed.cluster import wait_until
+from experiments.testbed.machines import Machine, order
+from experiments.testbed.topology import Topology
+from probes.metrics import HOST
+
+PORT = 7000  #: of shards, with 17000 for their bus
+_CONNECTIONS = 1000  #: of clients beside emulated hosts
+_START_SECONDS, _READY_SECONDS, _DRAIN_SECONDS, _ANSWER_SECONDS = 20.0, 120.0, 20.0, 10.0
+_TIMEOUT = 10.0  #: of readers: links may be slow
+
+Member = tuple[int, int]  #: host id, resource set id
+
+
+class Pipeline:
+    """Running parts. Built by ``start``."""
+
+    def __init__(self, topology: Topology, machines: Sequence[Machine], access: Access) -> None:
+        self.topology, self.machines = topology, machines
+        self._access = access
+        self._shards = [machine for machine in machines if machine.host.kind.shard]
+        self._check_due = 0.0
+        self.members = dict(_members(machines))  #: which machine samples what
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Where the shards listen."""
+        return [Address(machine.address, PORT) for machine in self._shards]
+
+    def connect(self) -> Cluster:
+        """A Cluster of the caller's own, of a user who reads."""
+        return Cluster(self.addresses, self._access.credentials(grants.READER), _TIMEOUT)
+
+    def wait_current(self, reader: SnapshotReader, seconds: float) -> float:
+        """Wait until every host is current; one with a wrong clock must only have come. Answers the seconds that it
+        took. Raises TemporaryError with those that are not."""
+        began = time.monotonic()
+        while absent := self._not_current(reader):
+            self.check()
+            if time.monotonic() - began > seconds:
+                told = [f"{name} ({why})" for name, why in list(absent.items())[:5]]
+                raise TemporaryError(f"{len(absent)} hosts are not current after {seconds:g} s: {', '.join(told)}")
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def _not_current(self, reader: SnapshotReader) -> dict[str, str]:
+        found = {(block.host_id, block.set_id): block for block in reader.latest().blocks}
+        absent = {}
+        for member, machine in self.members.items():
+            block = found.get(member)
+            if block is None or math.isinf(block.age_seconds):
+                absent[machine.host.name] = "nothing has come"
+            elif block.state != CURRENT and not machine.host.kind.clock_offset_seconds:
+                absent[machine.host.name] = f"{block.state}: {block.delay or block.cause or 'no reason given'}"
+        return absent
+
+    def check(self) -> None:
+        """Look at most once a second. Raises ShardpulseError that names parts that have ended, and what they said."""
+        if time.monotonic() < self._check_due:
+            return
+        self._check_due = time.monotonic() + 1.0
+        answers = order(self.machines, "ended", lambda _: {})
+        found = [
+            f"{machine.host.name}: {part} ended with {words}"
+            for machine, answer in zip(self.machines, answers, strict=True)
+            for part, words in answer["ended"].items()
+        ]
+        if found:
+            raise ShardpulseError("; ".join(found))
+
+    def stop_emulated(self) -> int:
+        """Let emulated hosts make no more, and wait for what waits; how many machines could not send everything."""
+        answers = self._ask_emulated(lambda _: {"do": "stop"}, _DRAIN_SECONDS + _ANSWER_SECONDS)
+        return sum(not answer["drained"] for answer in answers)
+
+    def _ask_emulated(self, message: Callable[[Machine], dict[str, Any]], seconds: float) -> list[dict[str, Any]]:
+        chosen = [machine for machine in self.machines if machine.host.kind.emulated]
+        answers = order(
+            chosen,
+            "ask",
+            lambda machine: {"part": "emulated", "message": message(machine), "seconds": seconds},
+            seconds + _ANSWER_SECONDS,
+        )
+        return [answer["message"] for answer in answers]
+
+    # -- Starting, in this order.
+
+    def start_shards(self, staged: Path) -> None:
+        """Servers that make a cluster with our layout. Raises ShardpulseError."""
+        servers = order(self._shards, "server", lambda _: {})
+        files = {
+            machine.host.name: self._shard_files(staged / machine.host.name, machine, found)
+            for machine, found in zip(self._shards, servers, strict=True)
+        }
+        order(self._shards, "files", lambda machine: {"files": files[machine.host.name]})
+        order(self._shards, "shard", lambda machine: {"host": machine.address, "port": PORT})
+        deadline = time.monotonic() + _START_SECONDS
+        for address in self.addresses:
+            answers = partial(self._answers, address)
+            wait_until(answers, deadline, f"shard {address} does not answer", self._await_shard)
+        operator = self._access.credentials(grants.OPERATOR)
+        join.form(self.addresses, credentials=operator)
+        with contextlib.closing(Cluster(self.addresses, operator, _TIMEOUT)) as cluster:
+            write_layout(cluster, *Layout())
+
+    def _answers(self, address: Address) -> bool:
+        with contextlib.closing(Connection(address, self._access.credentials(access.MASTER_KEY), _TIMEOUT)) as made:
+            return made.call("PING") is not None
+
+    def _await_shard(self) -> None:
+        self.check()
+        time.sleep(0.05)
+
+    def _shard_files(self, staged: Path, machine: Machine, found: dict[str, Any]) -> dict[str, str]:
+        """What its directory holds, made in ``staged``."""
+        place = f"{machine.place}/{SHARD}"
+        emulated = sum(each.host.kind.emulated for each in self.machines)
+        server = rendering.Server(
+            machine.address, (machine.address,), PORT, found["core"], self.topology.maxmemory,
+            _CONNECTIONS + 2 * emulated, place, place, "", tls_module=found["module"],
+        )  # fmt: skip
+        staged.mkdir(parents=True)
+        self._access.certify(staged, [machine.address])
+        self._access.list_users(staged)
+        (staged / "ca.pem").write_bytes(self._access.ca.read_bytes())
+        own = {"supervised": "no", "logfile": configuration.quoted(f"{place}/{process.LOG}")}
+        text = rendering.configuration_of(server, self._access.passwords[grants.REPLICATION])
+        (staged / "redis.conf").write_text(text + configuration.text(own))
+        return {f"{SHARD}/{path.name}": path.read_text() for path in staged.iterdir()}
+
+    def start_parts(self) -> None:
+        """Filters, probes and emulated hosts, which are all connected when this returns. Raises ShardpulseError."""
+        for role, user in (("filter", grants.FILTER), ("probe", grants.PROBE), ("emulated", grants.PROBE)):
+            chosen = [machine for machine in self.machines if getattr(machine.host.kind, role)]
+            order(chosen, "files", partial(self._files, role, user))
+            order(chosen, "start", partial(_start, role))
+        self._ask_emulated(self._task, _READY_SECONDS)
+        self._ask_emulated(lambda _: {"do": "start"}, 0.0)
+
+    def _there(self, machine: Machine) -> Access:
+        """The files of our access as they lie on a machine."""
+        return self._access._replace(directory=Path(machine.place))
+
+    def _files(self, role: str, user: str, machine: Machine) -> dict[str, dict[str, str]]:
+        """What a part needs there: its configuration, its password, and whom to believe."""
+        there, place = self._there(machine), Path(machine.place)
+        password, ca = there.password_file(user), there.ca
+        text = there.section(user, self.addresses)
+        if role == "probe":
+            text = (
+                f'[host]\nname = "{machine.host.name}"\n'
+                f'[probe]\ninterval_seconds = {self.topology.interval}\nring_path = "{place}/probe.ring"\n{text}'
+            )
+        files = {
+            f"{role}.toml": text,
+            str(password.relative_to(place)): f"{self._access.passwords[user]}\n",
+            str(ca.relative_to(place)): self._access.ca.read_text(),
+        }
+        return {"files": files}
+
+    def _task(self, machine: Machine) -> dict[str, Any]:
+        """What ``experiments.emulation.generator`` wants to know."""
+        kind, first = machine.host.kind, machine.host.first
+        everybody = max(each.host.first + each.host.kind.emulated for each in self.machines)
+        workload = Workload(everybody, kind.entities, kind.metrics, self.topology.interval)
+        return {
+            "workload": workload._asdict(), "hosts": (first, first + kind.emulated), "lean": False, "checked": [],
+            "shards": [str(address) for address in self.addresses], "outstanding": 0, "held_frames": 600,
+            "held_seconds": 600.0, "position_interval": 2.0, "drain_seconds": _DRAIN_SECONDS, "joining": 0,
+            "old_seconds": 1e9, "credentials": self._there(machine).credentials(grants.PROBE), "profile": None,
+        }  # fmt: skip
+
+
+def _members(machines: Sequence[Machine]) -> Iterator[tuple[Member, Machine]]:
+    """Of a real probe only the resource set ``host``."""
+    for machine in machines:
+        kind, first = machine.host.kind, machine.host.first
+        if kind.probe:
+            yield (host_id(machine.host.name), resource_set_id(HOST.name)), machine
+        set_id = resource_set_id(resource_set(kind.metrics).name)
+        for index in range(first, first + kind.emulated):
+            yield (host_number(index), set_id), machine
+
+
+def _start(role: str, machine: Machine) -> dict[str, Any]:
+    if role == "emulated":
+        return {"part": role, "module": "experiments.emulation.generator", "arguments": [], "talks": True}
+    arguments = [role, "--config", f"{machine.place}/{role}.toml"]
+    return {"part": role, "module": "acquisition", "arguments": arguments, "talks": False}
+
+
+def start(topology: Topology, machines: Sequence[Machine], directory: Path) -> Pipeline:
+    """Start everything; it ends with the machines. Raises ShardpulseError."""
+    made = Pipeline(topology, machines, access.make(directory / "access"))
+    made.start_shards(directory / "staged")
+    made.start_parts()
+    return made
