@@ -17,6 +17,10 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 
+#: A host claims VMs of others, recorded once a minute while it lasts; and it does so no longer.
+CONFLICT, CONFLICT_OVER = "conflict", "conflict_over"
+#: A VM has another name since it migrated, or the uuid of another VM; recorded once a minute while it is so.
+VM_RENAMED, VM_COPIED = "vm_renamed", "vm_copied"
 _KEEP_ENTRIES = 1000  #: of a partition
 _KEEP_MILLISECONDS = 30 * 86_400_000
 #: KEYS: stream, hash of what was told; ARGV: name, state, when, turn, entries kept, milliseconds kept, fields.

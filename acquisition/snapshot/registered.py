@@ -53,7 +53,7 @@ def read(cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None 
     for tag in layout.tags:
         name = keys.readers(tag)
         commands += [(name, ("HGETALL", name)), (name, ("TIME",)), (name, ("GET", keys.archiver(tag)))]
-    replies = _told(cluster.gather(commands), errors)
+    replies = noted(cluster.gather(commands), errors)
     found: dict[str, list[tuple[Reader, int]]] = {}
     for fields, clock in zip(replies[::3], replies[1::3], strict=True):
         if isinstance(fields, list) and isinstance(clock, list):
@@ -69,7 +69,7 @@ def read_archived(
     answered in ``errors``, or whose value is invalid."""
     names = [keys.archived(tag) for tag in layout.tags]
     found: dict[tuple[int, int], Archived] = {}
-    replies = _told(cluster.gather([(name, ("GET", name)) for name in names]), errors)
+    replies = noted(cluster.gather([(name, ("GET", name)) for name in names]), errors)
     for tag, reply in zip(layout.tags, replies, strict=True):
         if isinstance(reply, bytes):
             with suppress(FrameError):
@@ -77,7 +77,7 @@ def read_archived(
     return found
 
 
-def _told(replies: list[Any], errors: list[ShardpulseError] | None) -> list[Any]:
+def noted(replies: list[Any], errors: list[ShardpulseError] | None) -> list[Any]:
     """The replies; those that are errors come to ``errors`` as well."""
     if errors is not None:
         errors += [error_for(each) if isinstance(each, ReplyError) else each

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from acquisition import compiled
 from acquisition.errors import FrameError
-from acquisition.link.claims import Claim
+from acquisition.link.happenings import CONFLICT
 from acquisition.link.resp import Address
-from acquisition.link.vm_notes import VmNote
 from acquisition.model.identity import is_own_name
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
@@ -21,9 +20,10 @@ from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.roster import Roster
 from acquisition.snapshot.workers import Worker, Workers
+from acquisition.status.lately import Told
 from acquisition.wire.archived import Archived
 from acquisition.wire.keys import SLOTS
-from acquisition.wire.rejected import SIGNATURE
+from acquisition.wire.rejected import LIMIT, SIGNATURE
 from acquisition.wire.status import Status
 
 UNBALANCED = "unbalanced"  #: counts that must agree do not
@@ -137,35 +137,23 @@ def _contest(row: Account, report: Status | None) -> Finding:
     return Finding(STALE, _host(row), _CONTESTED + (f"; one of them: {machine}" if machine else ""))
 
 
-def of_oversize(reasons: Mapping[int, str], accounts: Sequence[Account]) -> list[Finding]:
-    """Hosts of which frames are rejected because they exceed a limit; ``reasons`` by host."""
-    names = {row.host: row.host_name for row in accounts}
-    return [
-        Finding(STALE, f"host {names.get(host) or format(host, '016x')}", f"some of its frames are rejected: {reason}")
-        for host, reason in sorted(reasons.items())
-    ]
+_LATELY: Mapping[str, str] = {
+    LIMIT: "some of its frames are rejected: {reason}",
+    CONFLICT: "{reason}: nothing is decided by it; see what runs there (`shardpulse query --set vms --host {name}`)",
+}
 
 
-_CLAIMS = (
-    "reports {vms} VM{s} that run{es} elsewhere, such as {vm} of {host}, for more than a minute: nothing is decided by "
-    "it; see what runs there (`shardpulse query --set vms --host {name}`)"
-)
-
-
-def of_claims(claimed: Mapping[int, Claim], accounts: Sequence[Account]) -> list[Finding]:
-    """Hosts that claim VMs of others, by id."""
+def of_lately(told: Iterable[Told], accounts: Sequence[Account]) -> list[Finding]:
+    """What filters and services have lately reported of hosts and VMs."""
     names = {row.host: row.host_name for row in accounts}
     found = []
-    for number, claim in claimed.items():
-        name, several = names.get(number) or f"{number:016x}", claim.vms > 1
-        words = {"s": "s" * several, "es": "" if several else "s", "name": name, **claim._asdict()}
-        found.append(Finding(STALE, f"host {name}", _CLAIMS.format(**words)))
+    for kind, host, vm, reason in told:
+        name = names.get(host) or f"{host:016x}"
+        if vm:
+            found.append(Finding(NOTE, f"VM {vm}", reason))
+        else:
+            found.append(Finding(STALE, f"host {name}", _LATELY[kind].format(reason=reason, name=name)))
     return found
-
-
-def of_vms(notes: Collection[VmNote]) -> list[Finding]:
-    """What services noticed about VMs."""
-    return [Finding(NOTE, note.about, note.text) for note in notes]
 
 
 def of_probes(reports: Collection[Status]) -> list[Finding]:

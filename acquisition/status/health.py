@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.link import claims, happenings, vm_notes
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.nodes import Members
@@ -21,17 +20,16 @@ from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.roster import Roster
 from acquisition.snapshot.workers import Workers, read_workers
-from acquisition.status import oversize, shards
+from acquisition.status import lately, shards
 from acquisition.status.finding import (
     DOWN,
     Finding,
     of_archived,
     of_books,
-    of_claims,
     of_clocks,
     of_filter,
     of_hosts,
-    of_oversize,
+    of_lately,
     of_probes,
     of_readers,
     of_refusals,
@@ -39,7 +37,6 @@ from acquisition.status.finding import (
     of_roster,
     of_seeds,
     of_shards,
-    of_vms,
 )
 from acquisition.wire.archived import Archived
 from acquisition.wire.status import Status
@@ -115,10 +112,9 @@ def read(
     others: list[Registered] | None = None
     archived: dict[tuple[int, int], Archived] = {}
     known: Roster | None = None
-    told: Mapping[str, str] = {}
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
-    rejected: dict[int, str] = {}
+    told: list[lately.Told] = []
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
@@ -127,8 +123,7 @@ def read(
         live = read_workers(cluster, layout)
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
-        rejected = oversize.read(cluster, layout, before) if found.rejected else {}
-        told = _told(cluster, layout.tags[0], unread)
+        told = lately.read(cluster, layout, before, unread)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     errors = live.errors if live is not None else ()
@@ -144,21 +139,11 @@ def read(
     findings += of_archived(archived.values(), accounts, set_names)
     findings += of_roster(known, blindness(known, accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
-    findings += of_hosts(accounts, reports, now, down_after) + of_oversize(rejected, accounts)
-    findings += of_claims(claims.fresh(told, now), accounts) + of_vms(vm_notes.fresh(told, now))
+    findings += of_hosts(accounts, reports, now, down_after) + of_lately(told, accounts)
     findings += of_probes(reports.values())
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
-
-
-def _told(cluster: Cluster, tag: str, unread: list[ShardpulseError]) -> Mapping[str, str]:
-    """What services have seen that concerns no host alone; what cannot be read goes into ``unread``."""
-    try:
-        return happenings.read_told(cluster, [tag])[tag]
-    except ShardpulseError as error:
-        unread.append(error)
-        return {}
 
 
 def blindness(known: Roster | None, accounts: Iterable[Account]) -> str:

@@ -124,7 +124,7 @@ class Conflict(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What is noticed about a VM: its id, the ``kind`` of acquisition.link.vm_notes, ``text``."""
+    """What is noticed about a VM: its id, the ``kind`` of its event (acquisition.link.happenings), ``text``."""
 
     vm: str
     kind: str

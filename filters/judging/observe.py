@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, overload
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.vm_notes import COPIED, RENAMED
+from acquisition.link.happenings import VM_COPIED, VM_RENAMED
 from acquisition.model import codes, vm_state
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
@@ -319,7 +319,7 @@ def _remarks(places: Placements) -> Iterator[Remark]:
         first, last = placement.evidence[0], placement.evidence[-1]
         if first.name != last.name:
             text = f"{first.name} of {first.host} is called {last.name} on {last.host}, to which it migrates: one VM"
-            yield Remark(vm, RENAMED, text)
+            yield Remark(vm, VM_RENAMED, text)
     for vm in sorted(set(places.copies.values())):
         text = "another VM, of another name, has its uuid; both count, and this one is not moved: give it its own uuid"
-        yield Remark(vm, COPIED, text)
+        yield Remark(vm, VM_COPIED, text)

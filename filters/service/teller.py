@@ -11,23 +11,22 @@ from collections.abc import Iterator, Mapping
 
 from acquisition import log
 from acquisition.errors import ShardpulseError
-from acquisition.link import claims, happenings, vm_notes
-from acquisition.link.claims import Claim
+from acquisition.link import happenings
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.happenings import Happening, Turn
+from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, Happening, Turn
 from acquisition.link.resp import raise_for
-from acquisition.link.vm_notes import VmNote
 from acquisition.printable import printable
 from acquisition.wire import keys
-from filters.decisions.conflicts import by_claimant
+from filters.decisions.conflicts import Claims, by_claimant
 from filters.decisions.deciding import Decided
 from filters.decisions.plan import Move
 from filters.decisions.verdict import ABSTAINED, Verdict
 
 LOG = log.category("serve.decisions")
-_HOT, _MOVE, _BLIND = "hot:", "move:", "blind"
+_HOT, _MOVE, _CONFLICT, _REMARK, _BLIND = "hot:", "move:", "conflict:", "vm:", "blind"
 _OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
 _MOST_REMARKS = 20  #: a host may say anything of any number of VMs
+_LONGEST_NAME = 100
 _NO_HOST = 0  #: what concerns several hosts is told in its partition
 _Told = dict[str, tuple[int, str]]  #: name -> host, state
 
@@ -65,7 +64,7 @@ class Teller:
         for tag, told in happenings.read_told(cluster, self._tags).items():
             partition = self._tags.index(tag)
             for name, state in told.items():
-                if name == _BLIND or (name.startswith((_MOVE, claims.PREFIX, vm_notes.PREFIX)) and name.isascii()):
+                if name == _BLIND or (name.startswith((_MOVE, _CONFLICT, _REMARK)) and name.isascii()):
                     found[name] = partition, state
                 elif _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
                     found[name] = int(name.removeprefix(_HOT), 16), state
@@ -119,37 +118,29 @@ class Teller:
                 yield number, Happening(name, "", Turn.END, now)
 
     def _conflicts(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        """Hosts that claim VMs of others: recorded again while it lasts, and over when it has not been so for a
-        while."""
-        known, found = self._known(claims.PREFIX), by_claimant(decided.picture)
-        before = {name: claims.decode(state) for name, (_, state) in known.items()}
+        """Hosts that claim VMs of others: told once a minute while it lasts, and over after two without it."""
+        known, found = self._known(_CONFLICT), by_claimant(decided.picture)
+        minute = int(now // 60.0)
         for host, each in found.items():
-            name, last = claims.PREFIX + host, before.get(claims.PREFIX + host)
-            claim = Claim(now, each.vms, each.vm, each.host_name)
-            details = {"vms": each.vms, "vm": printable(each.vm[: claims.LONGEST]), "host": each.host}
-            if name not in known:
-                yield _NO_HOST, Happening(name, claims.encode(claim), Turn.BEGIN, now, "conflict", host, details)
-            elif last is None or now - last.at >= claims.REFRESH_SECONDS:
-                yield _NO_HOST, Happening(name, claims.encode(claim), Turn.CHANGE, now)
-        for name, last in before.items():
-            host = name.removeprefix(claims.PREFIX)
-            if host not in found and (last is None or now - last.at >= claims.FRESH_SECONDS):
-                yield _NO_HOST, Happening(name, "", Turn.END, now, "conflict_over", host)
+            name = _CONFLICT + host
+            if known.get(name, (0, ""))[1] != str(minute):
+                yield _NO_HOST, Happening(name, str(minute), Turn.CHANGE, now, CONFLICT, host, _of_claims(each))
+        for name, (_, last) in known.items():
+            host = name.removeprefix(_CONFLICT)
+            recent = {str(minute - ago) for ago in range(-1, 3)}
+            if host not in found and last not in recent:
+                yield _NO_HOST, Happening(name, "", Turn.END, now, CONFLICT_OVER, host)
 
     def _remarks(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        """What is noticed about VMs: shown for a while after it was seen last."""
-        known = {name: vm_notes.decode(state) for name, (_, state) in self._known(vm_notes.PREFIX).items()}
-        found = {f"{vm_notes.PREFIX}{each.kind}:{each.vm}": each for each in decided.picture.remarks[:_MOST_REMARKS]}
+        """What is noticed about VMs: recorded once a minute while it lasts."""
+        known, minute = self._known(_REMARK), int(now // 60.0)
+        found = {f"{_REMARK}{each.kind}:{each.vm}": each for each in decided.picture.remarks[:_MOST_REMARKS]}
         for name, each in found.items():
-            last, state = known.get(name), vm_notes.encode(VmNote(now, f"VM {each.vm}", each.text))
-            if name not in known:
-                details = {"vm": printable(each.vm), "text": printable(each.text)}
-                yield _NO_HOST, Happening(name, state, Turn.BEGIN, now, each.kind, "", details)
-            elif last is None or now - last.at >= vm_notes.REFRESH_SECONDS:
-                yield _NO_HOST, Happening(name, state, Turn.CHANGE, now)
-        for name, last in known.items():
-            if name not in found and (last is None or now - last.at >= vm_notes.FRESH_SECONDS):
-                yield _NO_HOST, Happening(name, "", Turn.END, now)
+            if known.get(name, (0, ""))[1] != str(minute):
+                details = {"vm": printable(each.vm), "reason": printable(each.text)}
+                yield _NO_HOST, Happening(name, str(minute), Turn.CHANGE, now, each.kind, "", details)
+        for name in known.keys() - found.keys():
+            yield _NO_HOST, Happening(name, "", Turn.END, now)
 
     def _sight(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
         assert self._told is not None
@@ -177,6 +168,15 @@ def _of_move(move: Move) -> Mapping[str, object]:
         "vm": move.vm.id, "name": move.vm.name, "destination": move.destination.id,
         "why_host": move.why_host.reason, "why_destination": move.why_destination,
     }  # fmt: skip
+
+
+def _of_claims(each: Claims) -> Mapping[str, object]:
+    several, vm, host = each.vms > 1, printable(each.vm[:_LONGEST_NAME]), printable(each.host_name[:_LONGEST_NAME])
+    reason = (
+        f"reports {each.vms} VM{'s' * several} that run{'' if several else 's'} elsewhere, such as {vm} of {host}, for "
+        "more than a minute"
+    )
+    return {"vms": each.vms, "vm": vm, "host": each.host, "reason": reason}
 
 
 def _stamp(seconds: float) -> str:

@@ -45,6 +45,7 @@ KINDS = (
     "readers",
     "archiver",
     "archived",
+    "events",
 )
 COMMANDS = (
     "get", "hget", "hgetall", "pttl", "scan", "zrange", "xrange", "time", "info", "multi", "exec", "cluster|slots",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from acquisition.config.decisions import Decisions
-from acquisition.link import claims, happenings
-from acquisition.link.cluster import Cluster
+from acquisition.errors import ShardpulseError
+from acquisition.link import happenings
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.happenings import Entry, Happening, Turn
-from acquisition.status.finding import STALE, Finding, of_claims
+from acquisition.status import lately
+from acquisition.status.finding import STALE, Finding, of_lately
 from acquisition.wire import keys
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
@@ -98,29 +101,36 @@ def test_blindness_is_told_while_it_lasts_or_once_it_is_over(cluster: Cluster) -
     ]  # fmt: skip
 
 
-def test_a_host_that_claims_vms_of_others_is_told_once_and_found(cluster: Cluster) -> None:
+def test_a_host_that_claims_vms_of_others_is_told_and_found(cluster: Cluster) -> None:
     tellers, calm = (Teller(), Teller()), decided([CALM, COOL])
     both = [Conflict(vm, COOL.id, CALM.id) for vm in ("uuid-big", "uuid-small")]
     claimed = calm._replace(picture=calm.picture._replace(conflicts=tuple(both)))
 
-    def found(now: float) -> list[Finding]:
-        return of_claims(claims.fresh(happenings.read_told(cluster, keys.tags(64)[:1])[keys.tags(64)[0]], now), [])
+    def found() -> list[Finding]:
+        errors: list[ShardpulseError] = []
+        rows = of_lately(lately.read(cluster, read_layout(cluster), time.time(), errors), [])
+        assert not errors
+        return rows
 
-    for now in (1000.0, 1001.0, 1061.0):
+    for now in (1000.0, 1001.0, 1061.0):  # of two minutes
         for teller in tellers:
             teller.tell(cluster, claimed, now)
-    (one,) = told(cluster)
-    assert (one.kind, one.host, one.details) == (
-        "conflict", int(CALM.id, 16), {"vms": 2, "vm": "uuid-big", "host": COOL.id}
-    )  # fmt: skip
-    (finding,) = found(1200.0)
+    one, again = told(cluster)
+    reason = f"reports 2 VMs that run elsewhere, such as uuid-big of {COOL.name}, for more than a minute"
+    for each in (one, again):
+        assert (each.kind, each.host, each.details) == (
+            "conflict", int(CALM.id, 16), {"vms": 2, "vm": "uuid-big", "host": COOL.id, "reason": reason}
+        )  # fmt: skip
+    cluster.gather(happenings.appended(keys.tags(64)[9], "limit", {"reason": "too large"}, COOL.id))
+    large, finding = found()
+    assert (large.about, large.text) == (f"host {COOL.id}", "some of its frames are rejected: too large")
     assert (finding.kind, finding.about) == (STALE, f"host {CALM.id}")
-    assert f"reports 2 VMs that run elsewhere, such as uuid-big of {COOL.name}, for more than a minute" in finding.text
+    assert finding.text.startswith(f"{reason}: nothing is decided by it")
     for teller in tellers:
         teller.tell(cluster, calm, 1100.0)  # it may be away for a moment
         teller.tell(cluster, calm, 1220.0)
-    assert [one.kind for one in told(cluster)] == ["conflict", "conflict_over"]
-    assert found(1221.0) == []
+    assert [one.kind for one in told(cluster)] == ["conflict", "conflict", "limit", "conflict_over"]
+    assert found() == [large]
 
 
 def test_streams_are_capped_and_garbage_is_none_of_ours(cluster: Cluster) -> None:

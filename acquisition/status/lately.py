@@ -1,0 +1,55 @@
+"""What filters and services have reported lately: the newest event of each kind and host, or kind and VM.
+
+They report it again every minute while it lasts, so what was not reported for some minutes is over.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from acquisition.errors import ShardpulseError
+from acquisition.link import happenings
+from acquisition.link.cluster import Cluster
+from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_COPIED, VM_RENAMED, Entry
+from acquisition.snapshot.registered import noted
+from acquisition.wire import keys
+from acquisition.wire.layout import Layout
+from acquisition.wire.rejected import LIMIT
+
+_SECONDS = 300.0
+_ENDS = {CONFLICT_OVER: CONFLICT}
+_OF_HOSTS = {LIMIT, CONFLICT}
+_OF_VMS = {VM_RENAMED, VM_COPIED}
+
+
+class Told(NamedTuple):
+    """An event of a host, or of a VM (its id) on no host in particular, and why, in words."""
+
+    kind: str
+    host: int
+    vm: str
+    reason: str
+
+
+def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseError]) -> list[Told]:
+    """By kind, host and VM; ``now`` in seconds since 1970. Shards that do not answer are passed over; what they
+    answered instead comes to ``errors``."""
+    since = round((now - _SECONDS) * 1000)
+    names = [keys.events(tag) for tag in layout.tags]
+    found: dict[tuple[str, int, str], str] = {}
+    for reply in noted(cluster.gather([(name, ("XRANGE", name, since, "+")) for name in names]), errors):
+        for entry in reply if isinstance(reply, list) else ():
+            event = happenings.decode(*entry)
+            if event is not None:
+                _take(found, event)
+    return [Told(*about, reason) for about, reason in sorted(found.items())]
+
+
+def _take(found: dict[tuple[str, int, str], str], event: Entry) -> None:
+    reason = str(event.details.get("reason", ""))
+    if event.host is not None and event.kind in _ENDS:
+        found.pop((_ENDS[event.kind], event.host, ""), None)
+    elif event.host is not None and event.kind in _OF_HOSTS:
+        found[event.kind, event.host, ""] = reason
+    elif event.kind in _OF_VMS:
+        found[event.kind, 0, str(event.details.get("vm", ""))] = reason
