@@ -21,6 +21,7 @@ from acquisition.wire import keys
 CONFLICT, CONFLICT_OVER = "conflict", "conflict_over"
 #: A VM has another name since it migrated, or the uuid of another VM; recorded once a minute while it is so.
 VM_RENAMED, VM_COPIED = "vm_renamed", "vm_copied"
+MISNAMED = "misnamed"  #: the tables of a host give it the name of another one
 _KEEP_ENTRIES = 1000  #: of a partition
 _KEEP_MILLISECONDS = 30 * 86_400_000
 #: KEYS: stream, hash of what was told; ARGV: name, state, when, turn, entries kept, milliseconds kept, fields.

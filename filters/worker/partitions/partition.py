@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
+from acquisition.link.happenings import MISNAMED
 from acquisition.link.resp import front, pack, word
 from acquisition.model.identity import is_own_name
 from acquisition.wire import commit, keys, readers, seen
@@ -43,6 +44,7 @@ _CATCH_UP = 600.0  #: seconds for which the ids of entries that were not read ye
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _MOST_ENTRIES = 512
 _MOST_BYTES = 1 << 20
+_LONGEST_NAME = 100
 _NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: what is the same however its samples are marked
 
 
@@ -253,6 +255,9 @@ class Partition:
             names = learn(None, payload)
         self.sizes.check_table(frame.host, len(names.metrics), names.ids.size)
         self.name(state, names)
+        if not is_own_name(names.host, frame.host):
+            details = {"reason": f"calls itself {names.host[:_LONGEST_NAME]!r}, by the name of another host"}
+            self.extra += self.rejections.tell(MISNAMED, frame.host, details, time.monotonic())
         if overflows:
             state.ask_for_table()
         self.extra.append(pack(("SET", state.names_key, names.payload)))

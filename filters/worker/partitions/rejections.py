@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
@@ -42,7 +42,7 @@ class Rejections:
         self._told = 0  #: how many of these ``news`` has returned
         self._reasons: dict[str, tuple[str, str]] = {}
         self._until = 0.0
-        self._named: set[tuple[str, int]] = set()  #: reasons and hosts of events until then
+        self._named: set[tuple[str, int]] = set()  #: kinds and hosts of events until then
 
     def resume(self, count: int) -> None:
         """Go on behind a commit that counted so many."""
@@ -56,19 +56,19 @@ class Rejections:
         rows = (keys.rejected(self._tag), said), (keys.refused(self._tag), rejected.encode_bytes(entry, fields))
         commands = [pack(("XADD", name, "MAXLEN", "~", str(rejected.KEPT), "*", *row)) for name, row in rows]
         if isinstance(error, SignatureError | LimitError):
-            commands += self._event(error.host, entry, error, now)
+            details = {"reason": str(error), "entry": entry.decode(errors="replace")}
+            commands += self.tell(error.reason, error.host, details, now)
         return commands
 
-    def _event(self, host: int, entry: bytes, error: FrameError, now: float) -> list[bytes]:
-        """One event per reason, host and minute, however many entries there are."""
+    def tell(self, kind: str, host: int, details: Mapping[str, str], now: float) -> list[bytes]:
+        """The packed commands of one event per kind, host and minute, however often it is seen."""
         if now >= self._until:
             self._until = now + _MINUTE
             self._named.clear()
-        if (error.reason, host) in self._named or len(self._named) >= _MOST_HOSTS:
+        if (kind, host) in self._named or len(self._named) >= _MOST_HOSTS:
             return []
-        self._named.add((error.reason, host))
-        details = {"reason": str(error), "entry": entry.decode(errors="replace")}
-        return [pack(command) for _, command in happenings.appended(self._tag, error.reason, details, f"{host:016x}")]
+        self._named.add((kind, host))
+        return [pack(command) for _, command in happenings.appended(self._tag, kind, details, f"{host:016x}")]
 
     def news(self) -> News:
         """What was rejected since the last call."""

@@ -3,6 +3,7 @@ host, and others notice nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.happenings import MISNAMED
+from acquisition.model.identity import host_id
 from acquisition.model.metric import GAUGE, Metric
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
@@ -24,7 +27,7 @@ from acquisition.wire.limits import Limits
 from acquisition.wire.table import Entity, Table
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings
-from tests.support.applied import position_of, rejected_of, turn_until
+from tests.support.applied import events_of, position_of, rejected_of, turn_until
 from tests.support.feeder import Feeder
 from tests.support.processes import resident, started
 from tests.support.serving import Serving
@@ -97,6 +100,21 @@ def test_frames_beyond_a_limit_are_lost_and_counted(bench: Bench) -> None:
     bench.send(hostile, 2, 2)
     bench.turn(hostile)
     assert bench.account(HOSTILE).applied == 52
+
+
+def test_a_host_by_the_name_of_another_is_an_event(bench: Bench) -> None:
+    for _ in range(3):  # once a minute
+        bench.hostile.push(bench.hostile.table(names()))
+        bench.turn(bench.hostile)
+    own = Feeder(bench.cluster, host_id("mallory"))
+    (told,) = events_of(bench.cluster, bench.layout.tags, MISNAMED)
+    assert (told.host, told.details) == (HOSTILE, {"reason": "calls itself 'mallory', by the name of another host"})
+    with contextlib.closing(
+        lone_worker(bench.cluster, bench.layout, FilterSettings(), [keys.partition_of(own.host, 256)])
+    ) as one:
+        own.push(own.table(names()))
+        turn_until(one, lambda: sequence(bench.cluster, own) == own.sequence)
+    assert len(events_of(bench.cluster, bench.layout.tags, MISNAMED)) == 1
 
 
 def test_a_host_has_so_many_sets_and_so_many_entities_in_all(bench: Bench) -> None:
