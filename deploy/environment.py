@@ -69,6 +69,7 @@ SYSTEM_TOOLS = {
     "chromium": "chromium",
     "qemu-system-x86_64": "qemu-system-x86",
     "debootstrap": "debootstrap",
+    "ss": "iproute2",
     "ssh": "openssh-client",
     "postgres": "postgresql",
     "lintian": "lintian",

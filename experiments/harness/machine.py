@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shlex
@@ -65,6 +66,12 @@ def commit(root: Path = _ROOT) -> str:
 def changed(root: Path = _ROOT) -> bool:
     """Whether a file of the checkout differs from its commit or is not in it; results and pages change no figure."""
     return bool(_git(root, "status", "--porcelain", "--", ".", ":!experiments/results", ":!*.md"))
+
+
+def state(root: Path = _ROOT) -> str:
+    """The commit with a digest of what differs from it in files that it has; empty outside a checkout."""
+    changes = _git(root, "diff", "HEAD", "--", ".", ":!experiments/results", ":!*.md") or ""
+    return f"{_git(root, 'rev-parse', 'HEAD') or ''}{hashlib.sha256(changes.encode()).hexdigest() if changes else ''}"
 
 
 def changed_since(earlier: str, paths: Sequence[str], root: Path = _ROOT) -> bool:
