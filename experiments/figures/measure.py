@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from statistics import mean
 from typing import Any, NamedTuple
 
-from acquisition import lifeline
 from acquisition.errors import ShardpulseError
 from experiments.figures import references
 from experiments.figures.kinds import Bare, Figure, Row, find
 from experiments.harness import outcome
-from experiments.processes.control import ChildFailed, python
-from experiments.processes.needs import LACKS
+from experiments.processes.answers import Lacking, ask
 
 _MOST_TOLD = 8  #: of a run's failures
-_STOP_SECONDS = 20.0
-_TOLD_EVERY = 30.0
 _SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the longest that a command may take
 
 
@@ -43,10 +35,6 @@ class Measured(NamedTuple):
     numbers: tuple[Number, ...] = ()
     skipped: str = ""
     failed: str = ""
-
-
-class Lacking(ShardpulseError):
-    """The machine lacks what a program needs."""
 
 
 def measure(rows: Sequence[Row], full: bool) -> Iterator[Measured]:
@@ -79,47 +67,6 @@ def _bare(row: Row) -> Iterator[Bare]:
 def _references(bare: Iterable[Bare]) -> dict[Bare, float]:
     found = {key: references.KINDS[key[0]](*key[1:]) for key in {(one.kind, one.entities, one.metrics) for one in bare}}
     return {one: found[one.kind, one.entities, one.metrics][one.field] for one in bare}
-
-
-def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The JSON document of a program. Raises Lacking, or ChildFailed with what it said last."""
-    command = lifeline.tied(python(f"experiments.{program}", *words, "--json"))
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=said) as child:
-            try:
-                _wait(child, program, seconds)
-            finally:
-                _end(child)
-        for file in (said, told):
-            file.seek(0)
-        last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
-        if LACKS in last:
-            raise Lacking(last.partition(LACKS)[2])
-        try:
-            answer: dict[str, Any] = json.load(told)
-        except ValueError:
-            raise ChildFailed(f"experiments.{program} ended with exit code {child.returncode}: {last}") from None
-        return answer
-
-
-def _wait(child: subprocess.Popen[bytes], program: str, seconds: float) -> None:
-    """Until it has ended; with a sign of life now and then. Raises ChildFailed after ``seconds``."""
-    began = time.monotonic()
-    while (passed := time.monotonic() - began) < seconds:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(min(_TOLD_EVERY, seconds - passed))
-            return
-        print(f"   {program} has worked for {time.monotonic() - began:,.0f} s", file=sys.stderr, flush=True)
-    raise ChildFailed(f"experiments.{program} was not done after {seconds:g} s")
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Let it clear up, if it still runs."""
-    child.terminate()
-    try:
-        child.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
 
 
 def _read(row: Row, answer: dict[str, Any], beside: dict[Bare, float], seconds: float) -> Measured:

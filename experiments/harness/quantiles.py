@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
+
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:
-    """p50, p99 and max; None of each without any value."""
+    """p50, p95, p99 and max; None of each without any value."""
     if not values:
-        return {"p50": None, "p99": None, "max": None}
-    p50, p99, most = np.percentile(np.asarray(values), [50, 99, 100])
-    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3), "max": round(float(most), 3)}
+        return dict.fromkeys(_PERCENTILES)
+    found = np.percentile(np.asarray(values), list(_PERCENTILES.values()))
+    return {name: round(float(value), 3) for name, value in zip(_PERCENTILES, found, strict=True)}
 
 
 def medians(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Hosts send a frame each interval at phases of their own; a shard is a single server, which pays for waking up when it
 was idle; a filter worker takes turns over its partitions with the product's own rules for how long it lingers and how
-much it takes (``filters.worker.pace``); readers poll. Every shard and every worker has a core of its own: what two
+much it takes (``filters.worker.loop.pace``); readers poll. Every shard and every worker has a core of its own: what two
 parts take from each other on one core is not simulated.
 
 Costs are CPU seconds, measured where few hosts send (``experiments.paper.calibration``). What is simulated here is how
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.worker.pace import Arrivals, Pace, together
-from filters.worker.settings import FilterSettings
+from filters.worker.loop.pace import Arrivals, Pace, together
+from filters.worker.partitions.settings import FilterSettings
 
 if TYPE_CHECKING:
     import simpy
@@ -172,7 +172,7 @@ class _Run:
 
 
 class _Worker:
-    """A filter worker: turns over its partitions, as ``filters.worker.worker.Worker.turn``."""
+    """A filter worker: turns over its partitions, as ``filters.worker.loop.worker.Worker.turn``."""
 
     def __init__(self, run: _Run, number: int) -> None:
         self._run = run

@@ -68,6 +68,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         entities=given.entities,
         metrics=given.metrics,
         rate=given.rate,
+        shards=given.shards,
         lean=given.hosts >= _LEAN_FROM,
         retention_seconds=1.0,
         position_interval=10.0,
@@ -151,6 +152,9 @@ def _format(document: dict[str, Any]) -> list[str]:
             if f"{kind}_milliseconds" in run:
                 part = run[f"{kind}_milliseconds"]
                 rows.append(f"    {kind:9} p50 {part['p50']} ms   p99 {part['p99']} ms")
+        if "age_milliseconds" in run:
+            part = run["age_milliseconds"]
+            rows.append(f"    oldest values in a snapshot: age p50 {part['p50']} ms   p95 {part['p95']} ms")
         if "ratio" in run:
             rows.append(f"    new tick to reference: p50 {run['ratio']['p50']}   p99 {run['ratio']['p99']}")
     return rows
@@ -159,7 +163,7 @@ def _format(document: dict[str, Any]) -> list[str]:
 def _parse(argv: list[str]) -> argparse.Namespace:
     made = outcome.parser(
         "reading", _DESCRIPTION, _EXAMPLES,
-        hosts=100, entities=101, metrics=15, seconds=60.0, warm_up=_WARM_UP, repeats=1,
+        hosts=100, entities=101, metrics=15, seconds=60.0, warm_up=_WARM_UP, shards=0, repeats=1,
     )  # fmt: skip
     made.add_argument("--question", choices=QUESTIONS, default=SNAPSHOT, help="what is asked (default snapshot)")
     made.add_argument("--rate", type=float, default=1.0, metavar="HZ", help="frames of a host's VMs (default 1)")

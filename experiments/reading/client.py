@@ -119,13 +119,15 @@ class SnapshotQuestion:
         self._bare.prepare(self._ids)
         self._tick = 0
         self._times: dict[str, list[tuple[float, float]]] = {}
+        self._ages: list[float] = []
 
     def __call__(self) -> dict[str, int]:
         """One reading, and what comes behind it."""
         begun, before = _now(), self._cluster.commands
         snapshot = self._reader.coherent()
         asked = self._cluster.commands - before
-        tick, late, samples = _touched(snapshot)
+        tick, late, samples, oldest = _touched(snapshot)
+        self._ages.append(oldest * 1000.0)
         if tick <= self._tick:
             self._note(AHEAD if asked == self._layout.partitions else CHANGED, begun)
         else:
@@ -150,12 +152,18 @@ class SnapshotQuestion:
         self._note(IDS, begun)
 
     def figures(self) -> dict[str, Any]:
-        """Milliseconds by kind of reading; ``milliseconds`` are those of new ticks."""
+        """Milliseconds by kind of reading; ``milliseconds`` are those of new ticks, ``age_milliseconds`` the age of the
+        oldest values of each snapshot."""
         times, self._times = self._times, {}
+        ages, self._ages = self._ages, []
         wall = {kind: percentiles([each for each, _ in pairs]) for kind, pairs in times.items()}
         cpu = percentiles([each for _, each in times.get(NEW_TICK, [])])
         every = percentiles([each for pairs in times.values() for each, _ in pairs])  # where the clock stands still
-        found: dict[str, Any] = {"milliseconds": wall.pop(NEW_TICK, every), "cpu_milliseconds": cpu}
+        found: dict[str, Any] = {
+            "milliseconds": wall.pop(NEW_TICK, every),
+            "cpu_milliseconds": cpu,
+            "age_milliseconds": percentiles(ages),
+        }
         for kind, part in wall.items():
             found[f"{kind}_readings"] = len(times[kind])
             found[f"{kind}_milliseconds"] = part
@@ -185,18 +193,21 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.thread_time()
 
 
-def _touched(snapshot: Snapshot) -> tuple[int, int, int]:
-    """The newest tick, how many blocks are late, how many samples there are; every plane is touched."""
+def _touched(snapshot: Snapshot) -> tuple[int, int, int, float]:
+    """The newest tick, how many blocks are late, how many samples there are, and the age of the oldest in seconds;
+    every plane is touched."""
     tick = late = samples = 0
+    oldest = 0.0
     for block in snapshot.blocks:
         if not block.has_values:
             late += 1
             continue
         tick = max(tick, block.tick)
+        oldest = max(oldest, block.age_seconds)
         samples += block.plane("mean").size
         for name in _PLANES:
             block.plane(name)
-    return tick, late, samples
+    return tick, late, samples, oldest
 
 
 class HotQuestion:

@@ -2,11 +2,11 @@ from experiments.harness.quantiles import medians, percentiles
 
 
 def test_percentiles_of_nothing_are_none():
-    assert percentiles([]) == {"p50": None, "p99": None, "max": None}
+    assert percentiles([]) == {"p50": None, "p95": None, "p99": None, "max": None}
 
 
 def test_percentiles():
-    assert percentiles([float(i) for i in range(101)]) == {"p50": 50.0, "p99": 99.0, "max": 100.0}
+    assert percentiles([float(i) for i in range(101)]) == {"p50": 50.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
 
 
 def test_medians_go_through_nested_figures_and_keep_the_rest():

@@ -9,7 +9,21 @@ import pytest
 from experiments.reading import __main__ as reading
 from probes.metrics import HOST
 
-SMALL = ["--hosts", "3", "--entities", "4", "--metrics", "2", "--seconds", "3", "--pause", "0.02", "--json"]
+SMALL = [
+    "--shards",
+    "3",
+    "--hosts",
+    "3",
+    "--entities",
+    "4",
+    "--metrics",
+    "2",
+    "--seconds",
+    "3",
+    "--pause",
+    "0.02",
+    "--json",
+]
 
 
 @pytest.mark.parametrize(
@@ -28,6 +42,9 @@ def test_readings_are_timed(question: str, still: bool, capsys: pytest.CaptureFi
         assert 0 < of_vms <= 3 * 4 * 2  # some VMs come later
         assert found["reference_readings"] > 0  # behind each new tick
         assert found["ratio"]["p50"] > 0
+        assert 500 < found["age_milliseconds"]["p50"] <= found["age_milliseconds"]["p95"], (
+            "grace time, and the interval"
+        )
         others = sum(found.get(f"{kind}_readings", 0) for kind in ("unchanged", "ahead", "changed"))
         assert others > found["reference_readings"]
     else:
