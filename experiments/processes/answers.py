@@ -46,7 +46,7 @@ def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
 
 
 def _wait(child: subprocess.Popen[bytes], program: str, seconds: float) -> None:
-    """Until it has ended; people are told now and then that it still works. Raises ChildFailed after ``seconds``."""
+    """Until it has ended; with a sign of life now and then. Raises ChildFailed after ``seconds``."""
     began = time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
         with contextlib.suppress(subprocess.TimeoutExpired):
