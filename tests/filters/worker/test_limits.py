@@ -109,9 +109,8 @@ def test_a_host_by_the_name_of_another_is_an_event(bench: Bench) -> None:
     own = Feeder(bench.cluster, host_id("mallory"))
     (told,) = events_of(bench.cluster, bench.layout.tags, MISNAMED)
     assert (told.host, told.details) == (HOSTILE, {"reason": "calls itself 'mallory', by the name of another host"})
-    with contextlib.closing(
-        lone_worker(bench.cluster, bench.layout, FilterSettings(), [keys.partition_of(own.host, 256)])
-    ) as one:
+    partition = keys.partition_of(own.host, bench.layout.partitions)
+    with contextlib.closing(lone_worker(bench.cluster, bench.layout, FilterSettings(), [partition])) as one:
         own.push(own.table(names()))
         turn_until(one, lambda: sequence(bench.cluster, own) == own.sequence)
     assert len(events_of(bench.cluster, bench.layout.tags, MISNAMED)) == 1
