@@ -20,14 +20,14 @@ from typing import Any
 from acquisition import private_files
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address
-from acquisition.shards import machine, process
+from acquisition.shards import machine, process, redis_binary
 from acquisition.shards.process import Shard
 from acquisition.shards.redis_binary import RedisBinary
 from experiments.processes import temporary
 from experiments.processes.control import Child, Orders, python, say
 
 SHARD = "shard"  #: the directory of the shard in HOME
-_STOP_SECONDS = 3.0
+_STOP_SECONDS, _HEAR_SECONDS = 3.0, 1.0
 
 Answer = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Agent:
         self._shard: tuple[Shard, subprocess.Popen[bytes]] | None = None
         self._actions: Mapping[str, Callable[..., Answer]] = {
             "clock": self._set_clock, "server": self._find_server, "files": self._write, "shard": self._start_shard,
-            "start": self._start, "ask": self._ask, "ended": self._ended,
+            "start": self._start, "tell": self._tell, "hear": self._hear, "ended": self._ended,
         }  # fmt: skip
 
     def answer(self, order: Mapping[str, Any]) -> Answer:
@@ -66,11 +66,9 @@ class Agent:
         return {}
 
     def _find_server(self) -> Answer:
-        """Which module the server of this machine speaks TLS with, and the core for it."""
-        from experiments.processes import access  # not every host has a shard, and there may be hundreds of agents
-
-        self._server = access.server()
-        return {"module": self._server.tls_module, "core": machine.cores()[0]}
+        """The server of this machine, and the core for it."""
+        self._server = redis_binary.find()
+        return {"path": self._server.path, "core": machine.cores()[0]}
 
     def _write(self, files: Mapping[str, str]) -> Answer:
         for name, text in files.items():
@@ -86,16 +84,22 @@ class Agent:
         return {}
 
     def _start(self, part: str, module: str, arguments: list[str], talks: bool) -> Answer:
-        """Start a Python program; one that ``talks`` is one that ``ask`` is for."""
+        """Start a Python program; one that ``talks`` is told and heard."""
         with self._log(part).open("ab") as log:
             command = python(module, *arguments)
             self._parts[part] = Child(part, command, stderr=log, stdout=None if talks else log)
         return {}
 
-    def _ask(self, part: str, message: Answer, seconds: float) -> Answer:
-        """Give a part a message; what it answers, {} when ``seconds`` is 0: it does not answer this one."""
+    def _tell(self, part: str, message: Answer) -> Answer:
+        """Give a part a message."""
         self._parts[part].send(message)
-        return {"message": self._parts[part].receive(seconds) if seconds else {}}
+        return {}
+
+    def _hear(self, part: str) -> Answer:
+        """Its next message, under ``message``; nothing where none comes within a moment: an agent that waited for long
+        would not see that the other side is gone."""
+        talking = self._parts[part]
+        return {"message": talking.receive(_HEAR_SECONDS)} if talking.speaks(_HEAR_SECONDS) else {}
 
     def _ended(self) -> Answer:
         """What has ended although nobody has ended it, and the last that it said."""

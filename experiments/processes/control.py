@@ -73,12 +73,16 @@ class Child:
         except OSError as error:
             raise ChildFailed(f"the {self.name} is gone: {error}") from error
 
+    def speaks(self, seconds: float) -> bool:
+        """Whether it says something, or ends, within ``seconds``."""
+        return b"\n" in self._buffer or bool(self._selector.select(seconds))
+
     def receive(self, seconds: float) -> dict[str, Any]:
         """Its next message. Raises ChildFailed when it ends, or says nothing for ``seconds``."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
         while b"\n" not in self._buffer:
-            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+            if not self.speaks(max(0.0, deadline - time.monotonic())):
                 raise ChildFailed(f"the {self.name} said nothing for {seconds:g} s")
             data = os.read(self._process.stdout.fileno(), 1 << 20)
             if not data:

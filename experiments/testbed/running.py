@@ -31,6 +31,7 @@ from probes.metrics import HOST
 PORT = 7000  #: of shards, with 17000 for their bus
 _CONNECTIONS = 1000  #: of clients beside emulated hosts
 _START_SECONDS, _READY_SECONDS, _DRAIN_SECONDS, _ANSWER_SECONDS = 20.0, 120.0, 20.0, 10.0
+_EMULATED = "emulated"
 _TIMEOUT = 10.0  #: of readers: links may be slow
 
 Member = tuple[int, int]  #: host id, resource set id
@@ -43,6 +44,7 @@ class Pipeline:
         self.topology, self.machines = topology, machines
         self._access = access
         self._shards = [machine for machine in machines if machine.host.kind.shard]
+        self._emulating = [machine for machine in machines if machine.host.kind.emulated]
         self._check_due = 0.0
         self.members = dict(_members(machines))  #: which machine samples what
 
@@ -94,18 +96,23 @@ class Pipeline:
 
     def stop_emulated(self) -> int:
         """Let emulated hosts make no more, and wait for what waits; how many machines could not send everything."""
-        answers = self._ask_emulated(lambda _: {"do": "stop"}, _DRAIN_SECONDS + _ANSWER_SECONDS)
-        return sum(not answer["drained"] for answer in answers)
+        self._tell_emulated(lambda _: {"do": "stop"})
+        return sum(not answer["drained"] for answer in self._hear_emulated(_DRAIN_SECONDS + _ANSWER_SECONDS))
 
-    def _ask_emulated(self, message: Callable[[Machine], dict[str, Any]], seconds: float) -> list[dict[str, Any]]:
-        chosen = [machine for machine in self.machines if machine.host.kind.emulated]
-        answers = order(
-            chosen,
-            "ask",
-            lambda machine: {"part": "emulated", "message": message(machine), "seconds": seconds},
-            seconds + _ANSWER_SECONDS,
-        )
-        return [answer["message"] for answer in answers]
+    def _tell_emulated(self, message: Callable[[Machine], dict[str, Any]]) -> None:
+        order(self._emulating, "tell", lambda machine: {"part": _EMULATED, "message": message(machine)})
+
+    def _hear_emulated(self, seconds: float) -> list[dict[str, Any]]:
+        """What the hosts of each machine answer. Raises TemporaryError that names one that does not in time."""
+        heard: list[dict[str, Any]] = []
+        silent, deadline = self._emulating, time.monotonic() + seconds
+        while silent:
+            answers = order(silent, "hear", lambda _: {"part": _EMULATED})
+            heard += [answer["message"] for answer in answers if answer]
+            silent = [machine for machine, answer in zip(silent, answers, strict=True) if not answer]
+            if silent and time.monotonic() > deadline:
+                raise TemporaryError(f"{silent[0].host.name}: its emulated hosts have not answered for {seconds:g} s")
+        return heard
 
     # -- Starting, in this order.
 
@@ -137,11 +144,12 @@ class Pipeline:
 
     def _shard_files(self, staged: Path, machine: Machine, found: dict[str, Any]) -> dict[str, str]:
         """What its directory holds, made in ``staged``."""
-        place = f"{machine.place}/{SHARD}"
+        place, ours = f"{machine.place}/{SHARD}", access.server()
+        module = ours.tls_module if found["path"] == ours.path else ""  # Debian's server has TLS built in
         emulated = sum(each.host.kind.emulated for each in self.machines)
         server = rendering.Server(
             machine.address, (machine.address,), PORT, found["core"], self.topology.maxmemory,
-            _CONNECTIONS + 2 * emulated, place, place, "", tls_module=found["module"],
+            _CONNECTIONS + 2 * emulated, place, place, "", tls_module=module,
         )  # fmt: skip
         staged.mkdir(parents=True)
         self._access.certify(staged, [machine.address])
@@ -154,12 +162,13 @@ class Pipeline:
 
     def start_parts(self) -> None:
         """Filters, probes and emulated hosts, which are all connected when this returns. Raises ShardpulseError."""
-        for role, user in (("filter", grants.FILTER), ("probe", grants.PROBE), ("emulated", grants.PROBE)):
+        for role, user in (("filter", grants.FILTER), ("probe", grants.PROBE), (_EMULATED, grants.PROBE)):
             chosen = [machine for machine in self.machines if getattr(machine.host.kind, role)]
             order(chosen, "files", partial(self._files, role, user))
             order(chosen, "start", partial(_start, role))
-        self._ask_emulated(self._task, _READY_SECONDS)
-        self._ask_emulated(lambda _: {"do": "start"}, 0.0)
+        self._tell_emulated(self._task)
+        self._hear_emulated(_READY_SECONDS)
+        self._tell_emulated(lambda _: {"do": "start"})
 
     def _there(self, machine: Machine) -> Access:
         """The files of our access as they lie on a machine."""
@@ -207,7 +216,7 @@ def _members(machines: Sequence[Machine]) -> Iterator[tuple[Member, Machine]]:
 
 
 def _start(role: str, machine: Machine) -> dict[str, Any]:
-    if role == "emulated":
+    if role == _EMULATED:
         return {"part": role, "module": "experiments.emulation.generator", "arguments": [], "talks": True}
     arguments = [role, "--config", f"{machine.place}/{role}.toml"]
     return {"part": role, "module": "acquisition", "arguments": arguments, "talks": False}
