@@ -48,10 +48,16 @@ class Times(NamedTuple):
 UNKNOWN = Times(_MISSING, _MISSING, _MISSING, _MISSING)
 
 
-class VcpuTimes:
-    """Reads those of one guest. ``ran``: any of its vCPUs has run; None where that is not known."""
+_NO_THREADS = "its threads have no names, and none of them has run a guest by the kernel's account"
+_NO_WAITS = "the kernel counts no waits (CONFIG_SCHED_INFO)"
+_NO_CGROUP = "no cpu.stat of its cgroups with throttled time can be seen"
 
-    __slots__ = ("_base", "_limits", "_looked", "_open", "_threads", "ran")
+
+class VcpuTimes:
+    """Reads those of one guest. ``ran``: any of its vCPUs has run; None where that is not known. ``missing``: why some
+    of the figures are."""
+
+    __slots__ = ("_base", "_limits", "_looked", "_open", "_threads", "missing", "ran")
 
     _kept: ClassVar[int] = 0  #: files that all guests together keep open
 
@@ -62,6 +68,7 @@ class VcpuTimes:
         self._limits = Limits(facts, self._base)
         self._looked = 0.0
         self.ran: bool | None = None
+        self.missing = ""
 
     def read(self, threads: Collection[int], seconds: float, monotonic: float) -> Times:
         """Those of these threads, ``seconds`` after the reading before."""
@@ -69,6 +76,7 @@ class VcpuTimes:
         if changed:
             self._follow(threads)
         if not threads:
+            self.missing = _NO_THREADS
             return UNKNOWN
         run, delay = self._grown(seconds)
         waits = delay[1] == VALID and delay[0] >= _DELAYED
@@ -76,6 +84,7 @@ class VcpuTimes:
             self._looked = monotonic
             self._limits.look(threads)
         throttled = self._limits.grown(seconds)
+        self.missing = _NO_WAITS if delay[1] == MISSING else "" if self._limits.known else _NO_CGROUP
         return Times(run, delay, throttled, _suffering(delay, throttled))
 
     def _follow(self, threads: Iterable[int]) -> None:
@@ -153,14 +162,14 @@ def _suffering(delay: Cell, throttled: Cell) -> Cell:
 
 class Limits:
     """The CPU limits of the cgroups of some threads of one process (cgroups(7)), whose directory of threads is
-    ``base``."""
+    ``base``. ``known``: some cgroup says how long it was kept from running."""
 
-    __slots__ = ("_base", "_facts", "_known", "_limited")
+    __slots__ = ("_base", "_facts", "_limited", "known")
 
     def __init__(self, facts: HostFacts, base: str) -> None:
         self._facts = facts
         self._base = base
-        self._known = False
+        self.known = False
         self._limited: dict[str, tuple[OpenFile, int | None]] = {}  # nanoseconds at the reading before
 
     def look(self, threads: Iterable[int]) -> None:
@@ -169,7 +178,7 @@ class Limits:
         places = [place for text in cgroups if (place := place_of(self._facts.sys, text)) is not None]
         paths = {f"{root}{level}/{CPU_STAT}" for root, cgroup in places for level in levels(cgroup)}
         texts = {path: _text(path) for path in sorted(paths)}
-        self._known = any(throttled(text) is not None for text in texts.values())
+        self.known = any(throttled(text) is not None for text in texts.values())
         limited = [path for path, text in texts.items() if number_after(text, b"nr_periods ")]
         for path in self._limited.keys() - set(limited):
             self._limited[path][0].close()
@@ -177,7 +186,7 @@ class Limits:
 
     def grown(self, seconds: float) -> Cell:
         """Cores that the limits took; 0 where nothing has one, MISSING where nobody says."""
-        if not self._known:
+        if not self.known:
             return _MISSING
         total = 0
         code = VALID

@@ -16,7 +16,7 @@ from acquisition.model.metric import ResourceSet
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
 from acquisition.wire.table import Entity
 from probes.discovery import Discovery, Found
-from probes.guest_process import VcpuFinder
+from probes.guest_process import Process, VcpuFinder
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
 from probes.reading import Reading
@@ -33,7 +33,8 @@ from probes.vm_identity import Identity, identities
 
 _REFRESH = 60  #: readings after which the vCPUs of a guest are counted again, those of some guests at each
 HUGEPAGES = "hugepages"
-MISSING_NETWORK = "missing_network"  #: the label that says why the traffic of a VM is not known
+#: The labels that say why the traffic of a VM, or something of what its vCPUs had, is not known.
+MISSING_NETWORK, MISSING_VCPUS = "missing_network", "missing_vcpus"
 #: What is known of a VM: the columns of its process, and its own in the order of ``VmSource._own``.
 _COLUMNS = {
     metric.name: column
@@ -79,7 +80,8 @@ class VmSource(Polled):
         self._traffic = GuestTraffic(facts.proc)
         self._with_traffic = not _TRAFFIC.isdisjoint(self._columns)
         self._vcpus = VcpuFinder(facts.proc)
-        self._times: dict[int, VcpuTimes] = {}
+        self._times: dict[Process, VcpuTimes] = {}
+        self._missing: dict[Process, str] = {}  # why some of what its vCPUs had is
         self._waited: set[int] = set()  # those seen while they waited for the guest that they were started to receive
         self._arrived: dict[int, float] = {}  # when it first ran, in seconds after the boot
         self._with_vcpus = not _VCPUS.isdisjoint(self._columns)
@@ -130,9 +132,9 @@ class VmSource(Polled):
         watched = self._watched.found()
         if self._live:
             self._endings.follow(watched)
-        self._vcpus.keep({(found.pid, found.start) for found in watched})
-        for pid in self._times.keys() - {found.pid for found in watched}:
-            self._times.pop(pid).close()
+        self._vcpus.keep(set(map(process_of, watched)))
+        for process in self._times.keys() - set(map(process_of, watched)):
+            self._times.pop(process).close()
         self._name()
 
     def _name(self) -> None:
@@ -144,8 +146,10 @@ class VmSource(Polled):
     def _labels(self, found: Found) -> dict[str, str]:
         """``hugepages``: its memory is in huge pages, which a destination must have; and what is missing, and why."""
         labels = {HUGEPAGES: "yes"} if self._hugepages.of(found).is_huge else {}
-        missing = self._traffic.missing(found)
-        return {**labels, MISSING_NETWORK: missing} if missing else labels
+        missing = {
+            MISSING_NETWORK: self._traffic.missing(found), MISSING_VCPUS: self._missing.get(process_of(found), ""),
+        }  # fmt: skip
+        return labels | {name: why for name, why in missing.items() if why}
 
     def _rows(self, seconds: float, monotonic: float) -> tuple[array[float], bytearray]:
         """Values and codes, filled column by column."""
@@ -183,26 +187,31 @@ class VmSource(Polled):
     def _vcpus_of(self, found: Found, seconds: float, monotonic: float, again: bool) -> tuple[int | None, Times]:
         if found.guest is None or not (self._with_vcpus or found.guest.incoming):
             return None, UNKNOWN_TIMES
-        vcpus = self._vcpus.find((found.pid, found.start), found.guest, monotonic, again)
-        times = self._times.get(found.pid)
+        process = process_of(found)
+        vcpus = self._vcpus.find(process, found.guest, monotonic, again)
+        times = self._times.get(process)
         if times is None:
-            times = self._times[found.pid] = VcpuTimes(self._facts, found.pid)
+            times = self._times[process] = VcpuTimes(self._facts, found.pid)
         return vcpus.number, times.read(vcpus.threads, seconds, monotonic)
 
     def _state(self, found: Found, letter: int) -> str:
         if letter in _STOPPED or not letter:
             return STOPPED if letter else UNKNOWN
-        times = self._times.get(found.pid)
+        times = self._times.get(process_of(found))
         if found.guest is None or not found.guest.incoming or (times is not None and times.ran):
             return RUNNING
         # the threads that run a guest by KVM are those that have run one
         return INCOMING if times is not None and (times.ran is False or found.guest.accelerator == "kvm") else UNKNOWN
 
     def _arrive(self, watched: list[Found], monotonic: float) -> None:
-        """Note whose guest has run since; one that was never seen to wait for it may have run from its start on."""
+        """Note whose guest has run since, and of whose vCPUs something is not known. A process that was never seen to
+        wait for its guest may have run it from its start on."""
         waits = {found.pid: found for found in watched if found.guest and found.guest.incoming}
-        ran = {pid for pid in waits if pid in self._times and self._times[pid].ran}
-        if ran != self._arrived.keys():
+        times = {pid: self._times.get(process_of(found)) for pid, found in waits.items()}
+        ran = {pid for pid, had in times.items() if had is not None and had.ran}
+        missing = {process: had.missing for process, had in self._times.items() if had.missing}
+        if ran != self._arrived.keys() or missing != self._missing:
+            self._missing = missing
             self._arrived = {
                 pid: self._arrived.get(pid)
                 or (monotonic if pid in self._waited else waits[pid].start / self._facts.hertz)
@@ -230,6 +239,11 @@ class VmSource(Polled):
             times.close()
         self._times.clear()
         self._facts.suffering = None
+
+
+def process_of(found: Found) -> Process:
+    """What tells a process from others of its pid."""
+    return found.pid, found.start
 
 
 def _gauge(value: float | None) -> Cell:

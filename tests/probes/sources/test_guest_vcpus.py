@@ -93,6 +93,7 @@ def test_cgroup_out_of_sight_leaves_throttled_time_missing(host: SampledGuest) -
         host.had_more(2, 0.1, 0.1)
         codes = host.codes()
     assert codes == [VALID, VALID, MISSING, MISSING]
+    assert host.labels["missing_vcpus"].startswith("no cpu.stat of its cgroups")
 
 
 def test_vcpu_that_comes_or_goes_adds_nothing_and_spoils_nothing(host: SampledGuest) -> None:
@@ -139,6 +140,7 @@ def test_threads_without_names_are_known_by_the_guest_that_they_ran(host: Sample
     values = host.values()
     assert values["vcpu_count"] == (2.0, VALID)
     assert values["vcpu_run_ratio"][1] == MISSING  # never that of all threads
+    assert host.labels["missing_vcpus"].startswith("its threads have no names")
     for thread in (1, 2):
         host.proc.thread_ran_a_guest(4711, thread, 5)
     host.values()
