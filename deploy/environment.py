@@ -72,6 +72,7 @@ SYSTEM_TOOLS = {
     "ss": "iproute2",
     "ssh": "openssh-client",
     "postgres": "postgresql",
+    "mariadbd": "mariadb-server-core",
     "lintian": "lintian",
     "faketime": "faketime",
 }

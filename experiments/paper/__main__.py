@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,8 +91,21 @@ def summary(argv: list[str], shown: Sequence[Shown], failures: list[str], extent
         if finding.met is False
     ]
     figures = {each.figure.name: [finding._asdict() for finding in each.findings] for each in shown}
-    known = {"seconds_per_point": extent.seconds, "quick": extent.quick, "versions": {}, "figures": figures}
+    known = {"seconds_per_point": extent.seconds, "quick": extent.quick, "versions": _versions(), "figures": figures}
     return outcome.document("paper", argv, failures, known, [] if extent.quick else missed)
+
+
+def _versions() -> dict[str, str]:
+    """Of what only this program uses; empty where it is missing."""
+    commands = {"mariadbd": ["mariadbd", "--version"], "vmstat": ["vmstat", "--version"]}
+    return {name: _said(command) for name, command in commands.items()}
+
+
+def _said(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 def text(document: dict[str, Any]) -> list[str]:

@@ -1,6 +1,16 @@
 """The figures of the series, in the order of the report."""
 
-from experiments.paper import one_probe
+from experiments.paper import collapse, hosts, indexes, one_probe, sets
 from experiments.paper.figure import Figure
 
-FIGURES: tuple[Figure, ...] = (one_probe.PROBE_OVER_TIME, one_probe.DATABASE_OVER_TIME)
+FIGURES: tuple[Figure, ...] = (
+    one_probe.PROBE_OVER_TIME,
+    one_probe.DATABASE_OVER_TIME,
+    indexes.PROBE_OVER_INDEXES,
+    indexes.DATABASE_OVER_INDEXES,
+    hosts.MEASURED,
+    hosts.FITTED,
+    sets.PROBES_OVER_SETS,
+    sets.DATABASE_OVER_SETS,
+    collapse.FIGURE,
+)

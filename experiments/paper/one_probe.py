@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from experiments.paper import product, sampler
+from experiments.paper import baseline, product, sampler
 from experiments.paper.figure import BASELINE, SHARDPULSE, SYSTEMS, Extent, Figure, Finding, Point, Records
-from experiments.paper.systems import DATABASE, PROBE, Load, median, point, shown
+from experiments.paper.sets import LIMIT
+from experiments.paper.systems import DATABASE, PROBE, Load, compare, median, point, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
 _LOAD = Load(metrics=1)
 #: The medians of the paper, which gives the same for probe and database.
 _PAPER = {"cpu": 0.01, "memory": 0.003, "network": 0.0007}
-_LIMIT = 0.1  #: of every resource of a monitored host: the paper's threshold, section 3.2
 
 
 def _points(_extent: Extent) -> Sequence[Point]:
-    return [point("shardpulse-real", product.real, _LOAD)]
+    return [point(BASELINE, baseline.running, _LOAD), point(f"{SHARDPULSE}-real", product.real, _LOAD)]
 
 
 def _draw(role: str) -> Callable[[Plot, Records], None]:
@@ -41,11 +41,12 @@ def _findings(role: str) -> Callable[[Records], Sequence[Finding]]:
     def findings(records: Records) -> Sequence[Finding]:
         found = []
         for resource, paper in _PAPER.items():
-            baseline, ours = (median(records.of(system, role, resource)) for system in SYSTEMS)
+            medians = {system: median(records.of(system, role, resource)) for system in SYSTEMS}
+            of_baseline = medians[BASELINE]
             found.append(
-                Finding(
+                compare(
                     f"median {resource} utilization of one {role} ({sampler.UNITS[resource]})",
-                    f"{paper:g}", shown(baseline), shown(ours), None if baseline is None else baseline < _LIMIT,
+                    f"{paper:g}", medians, None if of_baseline is None else of_baseline < LIMIT,
                     "one part of a single probe takes more than a tenth of a resource",
                 )
             )  # fmt: skip
@@ -70,7 +71,9 @@ def _says(role: str) -> Callable[[Records], tuple[str, str]]:
 
 def _figure(name: str, role: str, number: int) -> Figure:
     title = f"Figure {number}: resource consumption of a {role} over time (p = 1, m = 1, h = 1)"
-    return Figure(name, title, "3.3", _points, _draw(role), _findings(role), _says(role), (sampler.NEEDS,))
+    return Figure(
+        name, title, "3.3", _points, _draw(role), _findings(role), _says(role), (*baseline.NEEDS, sampler.NEEDS)
+    )
 
 
 PROBE_OVER_TIME = _figure("fig2", PROBE, 2)

@@ -30,6 +30,7 @@ UNITS = {
     "memory": "ratio of 2 GiB, resident",
     "network": "ratio of 1 Gbit/s, busier direction",
 }
+PSS = "pss"
 SAMPLER = "sampler"  #: the role of this process itself
 NEEDS = tool("ss", "iproute2")
 
@@ -52,8 +53,8 @@ class Reading(NamedTuple):
 
 def watch(system: str, roles: Roles, seconds: float, network_every: int = 1) -> list[Row]:
     """Block for ``seconds`` and sample all roles once a second; the network every so many seconds, as reading
-    thousands of connections takes a tenth of a second. The last row of each role is its PSS. Processes that have ended
-    count nothing; ``systems.window`` notices them."""
+    thousands of connections takes a tenth of a second. Processes that have ended count nothing; ``systems.window``
+    notices them."""
     rows: list[Row] = []
     own, began = _own_cpu(), time.monotonic()
     trees = {role: _tree(roots) for role, roots in roles.items()}
@@ -79,9 +80,13 @@ def watch(system: str, roles: Roles, seconds: float, network_every: int = 1) -> 
             sockets = {role: _sockets(pids) for role, pids in trees.items()}
     lasted = time.monotonic() - began
     rows.append(_row(system, SAMPLER, "cpu", lasted, (_own_cpu() - own) / lasted))
-    for role, pids in trees.items():
-        rows.append(Row(system, role, "pss", "bytes", lasted, sum(map(pss_bytes, pids))))
     return rows
+
+
+def pss(system: str, roles: Roles, at: float) -> list[Row]:
+    """Memory of all roles now, in which what processes share counts by share: reading it takes a millisecond of each
+    process."""
+    return [Row(system, role, PSS, "bytes", at, sum(map(pss_bytes, _tree(roots)))) for role, roots in roles.items()]
 
 
 def _row(system: str, role: str, quantity: str, at: float, value: float) -> Row:

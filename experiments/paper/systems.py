@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,12 +12,14 @@ from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.shards.machine import start_time
-from experiments.paper.figure import Extent, Point, Records, Row
-from experiments.paper.sampler import watch
+from experiments.paper.figure import BASELINE, SHARDPULSE, Extent, Finding, Point, Records, Row
+from experiments.paper.sampler import pss, watch
 
 PROBE, DATABASE, FILTER = "probe", "database", "filter"
 #: Quantities beside those of the sampler: samples stored per second, and their share of N(h, p, m, t).
 SAMPLES, KEPT_UP = "samples", "kept_up"
+NO_ROOM = "no_room"  #: instead of all others: memory that the load needs and this machine does not have
+_START = 5.0  #: seconds for few parts
 _WARM_UP = 5.0  #: seconds
 _MANY = 500  #: connections, from which on the network is read more rarely
 _NETWORK_EVERY = 5
@@ -50,38 +53,82 @@ class System(NamedTuple):
     stored: Callable[[], float]
 
 
+class NoRoom(UnavailableError):
+    """This machine has too little memory for a load: a result, not a failure."""
+
+    def __init__(self, needed: float) -> None:
+        super().__init__(f"too little memory: {needed / 1e9:.1f} GB are needed")
+        self.needed = needed
+
+
+def require_memory(needed: float) -> None:
+    """Raises NoRoom unless so many bytes are available."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    if needed > 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")):
+        raise NoRoom(needed)
+
+
+def until(done: Callable[[], bool], seconds: float, otherwise: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait for a condition. Raises UnavailableError when the server ends before, or it takes too long,
+    with the end of the server's log."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise UnavailableError(f"{otherwise}: {log.read_text()[-500:] if log.exists() else 'no log'}")
+        time.sleep(0.2)
+
+
 #: Starts a system under a load in a directory, and stops it at the end of the block.
 Start = Callable[[Load, Path], AbstractContextManager[System]]
 
 
-def point(name: str, start: Start, load: Load, overhead: float = 8.0) -> Point:
-    """One window of a system under a load; ``name`` is that of the system and of the way in which it is loaded."""
+def point(name: str, start: Start, load: Load, overhead: float = 0.0) -> Point:
+    """One window of a system under a load; ``name`` is that of the system, and after a hyphen how
+    it is loaded. ``overhead``: seconds beyond the usual that its parts take to start and to end."""
 
     def measure(extent: Extent, directory: Path) -> list[Row]:
-        with start(load, directory) as system:
-            time.sleep(_WARM_UP)
-            return window(system, load, extent.seconds)
+        try:
+            with start(load, directory) as system:
+                time.sleep(_WARM_UP)
+                return window(system, load, extent.seconds)
+        except NoRoom as error:
+            return [Row(name.partition("-")[0], PROBE, NO_ROOM, "bytes needed", 0.0, error.needed)]
 
     words = f"{name}-h{load.hosts}-p{load.sets}-m{load.metrics}"
-    return Point(words, load.parameters, measure, overhead + _WARM_UP)
+    return Point(words, load.parameters, measure, _START + _WARM_UP + overhead)
 
 
 def window(system: System, load: Load, seconds: float) -> list[Row]:
     """Resources of every role, samples per second, and their share of what the load offers. Raises UnavailableError
     when a process has ended."""
+    every = min(_NETWORK_EVERY, round(seconds)) if load.hosts > _MANY else 1
     before, began = system.stored(), time.monotonic()
-    many = load.hosts * load.sets > _MANY
-    rows = watch(system.name, system.roles, seconds, _NETWORK_EVERY if many else 1)
-    rate = (system.stored() - before) / (time.monotonic() - began)
+    rows = watch(system.name, system.roles, seconds, every)
+    stored, lasted = system.stored() - before, time.monotonic() - began
     for role, pids in system.roles.items():
         if ended := [pid for pid in pids if start_time(pid) is None]:
             raise UnavailableError(f"{len(ended)} of {len(pids)} processes of the {role} ended during the window")
-    at = round(seconds, 3)
+    offered = load.rate * load.interval * max(1.0, lasted // load.interval)  # by whole ticks
+    at = round(lasted, 3)
     return [
         *rows,
-        Row(system.name, DATABASE, SAMPLES, "samples/s", at, round(rate, 3)),
-        Row(system.name, DATABASE, KEPT_UP, "ratio of samples offered", at, round(rate / load.rate, 4)),
+        *pss(system.name, system.roles, at),
+        Row(system.name, DATABASE, SAMPLES, "samples/s", at, round(stored / lasted, 3)),
+        Row(system.name, DATABASE, KEPT_UP, "ratio of samples offered", at, round(stored / offered, 4)),
     ]
+
+
+def compare(
+    what: str,
+    paper: str,
+    here: Mapping[str, float | str | None],
+    reproduced: bool | None = None,
+    why: str = "",
+    goal: str = "",
+    met: bool | None = None,
+) -> Finding:
+    """A finding from what was measured of each system."""
+    return Finding(what, paper, shown(here[BASELINE]), shown(here[SHARDPULSE]), reproduced, why, goal, met)
 
 
 def median(records: Records) -> float | None:
@@ -89,6 +136,8 @@ def median(records: Records) -> float | None:
     return statistics.median(records.values) if records.values else None
 
 
-def shown(value: float | None) -> str:
+def shown(value: float | str | None) -> str:
     """A value of a table."""
+    if isinstance(value, str):
+        return value
     return "not measured" if value is None else f"{value:.2g}" if abs(value) < 10 else f"{value:,.0f}"

@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, Self
 
 from acquisition import lifeline
@@ -115,6 +117,20 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait(_STOP_SECONDS)
+
+
+@contextlib.contextmanager
+def group(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that nobody talks with, found on the PATH, as a process group that is killed at the end of the block;
+    its leader dies with this thread as well."""
+    tied = lifeline.tied([shutil.which(command[0]) or command[0], *command[1:]])
+    process = subprocess.Popen(tied, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def python(module: str, *arguments: str) -> list[str]:

@@ -36,6 +36,11 @@ def tool(name: str, package: str) -> Need:
     return lambda: "" if shutil.which(name) else f"there is no {name}: apt install {package}"
 
 
+def package(name: str, module: str) -> Need:
+    """A package of the extra ``experiments``, by one of its modules."""
+    return lambda: "" if find_spec(module) else f"there is no {name}: {extras.how_to_install('experiments')}"
+
+
 def browser() -> str | None:
     """The path of the browser."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure as Plot
 
-from acquisition.errors import ShardError
+from acquisition.errors import EXIT_UNAVAILABLE, ShardError
 from experiments.paper import __main__ as paper
-from experiments.paper import run, sampler
-from experiments.paper.figure import Extent, Point, Row
+from experiments.paper import hosts, run, sampler
+from experiments.paper.figure import SYSTEMS, Extent, Point, Record, Records, Row
 from experiments.paper.figures import FIGURES
+from tests.support import ROOT
 from tests.support.waiting import eventually
 
 EXTENT = Extent(1.0, True)
@@ -50,6 +52,15 @@ def test_points_of_other_options_are_not_reused(tmp_path: Path) -> None:
     assert run.kept_in(tmp_path, EXTENT) != run.kept_in(tmp_path, EXTENT._replace(seconds=2.0))
 
 
+def test_missing_mariadb_is_said_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "experiments.paper", "--only", "fig2", "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == EXIT_UNAVAILABLE
+    assert "there is no mariadbd: apt install mariadb-server-core" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_names_determine_points() -> None:
     for extent in (EXTENT, Extent(60.0, False)):
         named: dict[str, dict[str, float]] = {}
@@ -65,6 +76,7 @@ def test_sampler_counts_the_whole_tree_and_itself() -> None:
         try:
             eventually(lambda: Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text() != "")
             rows = sampler.watch("baseline", {"probe": [parent.pid]}, 1.0)
+            rows += sampler.pss("baseline", {"probe": [parent.pid]}, 1.0)
         finally:
             os.killpg(parent.pid, signal.SIGKILL)
     found = {(row.role, row.quantity): row for row in rows}
@@ -74,13 +86,43 @@ def test_sampler_counts_the_whole_tree_and_itself() -> None:
 
 
 @pytest.mark.few
-@pytest.mark.needs("ss")
+@pytest.mark.needs("ss", "mariadbd", "vmstat")
 def test_small_run_writes_data_plots_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--out", str(tmp_path), "--only", "fig2", "--quick", "--seconds-per-point", "2", "--json"]
     assert paper.main(options) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["figures"]["fig2"][0]["shardpulse"] != "not measured"
+    cpu, memory, _network = document["figures"]["fig2"]
+    for system in SYSTEMS:
+        assert 0 < float(cpu[system]) < 1, "ratio of one core"
+        assert 0 < float(memory[system]) < 1, "ratio of 2 GiB"
+    assert document["versions"]["mariadbd"]
     assert {"fig2.csv", "fig2.png", "fig2.svg", "report.html"} <= {path.name for path in tmp_path.iterdir()}
     assert "<svg" in (tmp_path / "report.html").read_text()
     assert paper.main(options) == 0
-    assert "1 of 1 points were measured before" in capsys.readouterr().err
+    assert "2 of 2 points were measured before" in capsys.readouterr().err
+
+
+def records(system: str, quantity: str, values: dict[int, float]) -> list[Record]:
+    row = Row(system, "database", quantity, "", 1.0, 0.0)
+    return [Record(f"h{hosts}", {"h": hosts}, row._replace(value=value)) for hosts, value in values.items()]
+
+
+def test_what_is_exhausted_first_is_fitted_and_what_was_stored_is_measured() -> None:
+    known = Records(
+        [
+            *records("baseline", "memory", {h: h / 250 for h in (1, 16, 32, 64)}),
+            *records("baseline", "cpu", {h: h / 330 for h in (1, 16, 32, 64)}),
+            *records("baseline", "kept_up", {1: 1.0, 16: 1.0, 32: 0.99, 64: 0.5}),
+        ]
+    )
+    assert hosts.bottlenecks(hosts.parabolas(known, "baseline")) == ["memory", "cpu"]
+    assert hosts.kept_up(known, "baseline") == 32
+    assert hosts.kept_up(known, "shardpulse") is None
+
+
+def test_every_figure_says_so_where_nothing_was_measured() -> None:
+    for figure in FIGURES:
+        nothing = Records()
+        figure.draw(Plot(), nothing)
+        assert all(finding.reproduced is not True and not finding.met for finding in figure.findings(nothing))
+        assert len(figure.says(nothing)) == 2
