@@ -9,14 +9,12 @@ from typing import Any
 
 from acquisition.errors import UsageError
 from experiments.harness import outcome
-from experiments.processes import needs
 from experiments.processes.program import program
-from experiments.scale import cost, frames, limit, million, sharding
+from experiments.scale import frames, limit, million, sharding
 from experiments.scale.runs import Extent, Row, Target
 
 #: name -> what measures it; the long ones last
 ROWS: dict[str, Callable[[Extent], Row]] = {
-    "cost": cost.row,
     "shards": sharding.row,
     "small": frames.small,
     "filter": frames.filter_core,
@@ -33,7 +31,6 @@ ROWS: dict[str, Callable[[Extent], Row]] = {
 
 _DESCRIPTION = """\
 Measure how the pipeline scales, each row as medians of repeated runs of experiments.ingest on fresh shards:
-  cost          CPU per million samples from 10^4 to 3 x 10^7 samples/s, by role (also as a plot)
   shards        samples/s of two shards to those of one where shards are the bottleneck, by their CPU time
   small         frames/s of host-only probes, 1 x 15, in the closed loop
   filter        frames/s of 100 x 15 per core of the filter, by its CPU time; filter-full and filter-off the same
@@ -59,20 +56,14 @@ examples:
 def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
     given, names, extent = parse(argv)
-    if given.save and "cost" in names:
-        needs.require(needs.plots)
     rows = {name: ROWS[name](extent) for name in names}
     document = summary(argv, rows, extent)
-    if given.save and "cost" in rows:
-        from experiments.scale.plot import draw
-
-        draw(rows["cost"].figures, outcome.RESULTS / f"{given.save}-cost.png")
     return outcome.conclude(document, given, text)
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Extent]:
     """The options, the rows in their order, and the extent. Raises UsageError."""
-    parser = outcome.parser("scale", _DESCRIPTION, _EXAMPLES, "NAME.json and NAME-cost.png")
+    parser = outcome.parser("scale", _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
     add("--rows", default=",".join(ROWS), metavar="NAME,...", help="which rows (default: all)")
     add("--seconds", type=float, metavar="S", help="window of every run (default: 15, of the million rows 300)")
@@ -117,9 +108,6 @@ def text(document: dict[str, Any]) -> list[str]:
         sign = ">=" if target["at_least"] else "<="
         verdict = "" if document["quick"] else "met" if target["met"] else "NOT MET"
         lines.append(f"{target['what']:66} {target['measured']:>12,.6g}  {sign} {target['bound']:,g}  {verdict}")
-    for point in document["rows"].get("cost", {}).get("points", []):
-        shown = ", ".join(f"{role} {seconds:.4f}" for role, seconds in point["cpu_seconds_per_million"].items())
-        lines.append(f"  {point['samples_per_second']:>12,} samples/s: CPU seconds per million samples: {shown}")
     if "shards" in document["rows"]:
         lines.append(f"  closed loop, two shards to one: {document['rows']['shards']['closed_loop_ratio']}")
     return lines

@@ -69,7 +69,7 @@ def test_a_missing_tool_is_said_in_one_line(name: str, package: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["scale", "long_run", "decisions"])
+@pytest.mark.parametrize("name", ["long_run", "decisions"])
 def test_missing_plots_are_said_before_anything_is_measured(name: str) -> None:
     module = f"experiments.{name}.__main__"
     code = f"import sys; sys.modules['matplotlib'] = None; from {module} import main; sys.exit(main(['--save', 'x']))"
