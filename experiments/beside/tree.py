@@ -113,7 +113,7 @@ class HostTree:
             os.close(self._files.popitem()[1])
 
     def _write_host(self, busy: float, now: float) -> None:
-        lines = [_cpu("", sum(self._user), sum(self._idle))]
+        lines = [_cpu("", sum(self._user), sum(self._idle))]  # guest time is a part of user time
         lines += [_cpu(str(cpu), self._user[cpu], self._idle[cpu]) for cpu in range(CPUS)]
         counted = int(self._up * 1000)
         boot = int(now + self.ahead - self._up)
@@ -169,7 +169,7 @@ class HostTree:
 
 def _cpu(name: str, user: float, idle: float) -> str:
     separator = "  " if not name else " "
-    return f"cpu{name}{separator}{int(user)} 0 0 {int(idle)} 0 0 0 0 0 0\n"
+    return f"cpu{name}{separator}{int(user)} 0 0 {int(idle)} 0 0 0 0 {int(user) // 2} 0\n"
 
 
 def _meminfo(used: int) -> str:

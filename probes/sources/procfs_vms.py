@@ -2,7 +2,8 @@
 
 Figures of the process as in ``procfs_processes`` (the guest's own CPU time is ``cpu_guest_ratio``), the vCPUs that it
 has now and what they have had (``guest_vcpus``), the memory that it was given, its traffic (``guest_traffic``), and its
-state; MISSING where unknown.
+state; MISSING where unknown. CPU time of a process that waits for its guest is that of receiving, not the guest's load:
+FIRST until the tick after the guest first ran.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 
-from acquisition.model.codes import MISSING, NAN, VALID
+from acquisition.model.codes import FIRST, MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
@@ -27,7 +28,7 @@ from probes.sources.guest_traffic import GuestTraffic
 from probes.sources.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
 from probes.sources.guest_vcpus import Cell, Times, VcpuTimes
 from probes.sources.polled import Polled
-from probes.sources.process_files import WIDTH
+from probes.sources.process_files import ALL_CPU, SYSTEM, USER, WIDTH
 from probes.sources.procfs_processes import Watched
 from probes.vm_identity import Identity, identities
 
@@ -83,6 +84,7 @@ class VmSource(Polled):
         self._times: dict[Process, VcpuTimes] = {}
         self._missing: dict[Process, str] = {}  # why some of what its vCPUs had is
         self._waited: set[int] = set()  # those seen while they waited for the guest that they were started to receive
+        self._receiving: tuple[set[Process], set[Process]] = set(), set()  # at this tick, and at the one before
         self._arrived: dict[int, float] = {}  # when it first ran, in seconds after the boot
         self._with_vcpus = not _VCPUS.isdisjoint(self._columns)
         self._interval = interval
@@ -158,6 +160,7 @@ class VmSource(Polled):
         figures, marks = self._watched.rows()
         self._hugepages.add(figures, marks)
         own = self._own(seconds, monotonic)
+        self._leave_out_receiving(figures, marks)
         for place, column in enumerate(self._columns):
             if column < WIDTH:
                 values[place::width], codes[place::width] = figures[column::WIDTH], marks[column::WIDTH]
@@ -165,10 +168,20 @@ class VmSource(Polled):
                 values[place::width], codes[place::width] = own[column - WIDTH]
         return values, codes
 
+    def _leave_out_receiving(self, figures: array[float], marks: bytearray) -> None:
+        """Make CPU time FIRST of those that had not run the guest, for which they were started, before this tick."""
+        now, before = self._receiving
+        for row, found in enumerate(self._watched.found() if now or before else ()):
+            if process_of(found) in now or process_of(found) in before:
+                for place in (row * WIDTH + column for column in (USER, SYSTEM, ALL_CPU)):
+                    if marks[place] == VALID:
+                        figures[place], marks[place] = NAN, FIRST
+
     def _own(self, seconds: float, monotonic: float) -> list[tuple[array[float], bytes]]:
         """The columns that VMs have beside those of processes."""
         self._turn = (self._turn + 1) % _REFRESH
         counts, memory, times, states = [], [], [], []
+        receiving: set[Process] = set()
         watched = self._watched.found()
         for number, (found, letter) in enumerate(zip(watched, self._watched.states(), strict=True)):
             again = number % _REFRESH == self._turn
@@ -176,7 +189,11 @@ class VmSource(Polled):
             counts.append(_gauge(count))
             times.append(had)
             memory.append(_gauge(found.guest.memory_bytes if found.guest else None))
-            states.append(_gauge(number_of(self._state(found, letter))))
+            state = self._state(found, letter)
+            if state == INCOMING:
+                receiving.add(process_of(found))
+            states.append(_gauge(number_of(state)))
+        self._receiving = receiving, self._receiving[0]
         self._arrive(watched, monotonic)
         self._suffer(times)
         return [

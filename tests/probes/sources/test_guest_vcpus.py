@@ -221,6 +221,17 @@ def test_guest_is_incoming_until_its_vcpus_have_run(
     assert second.entities[0].id == first.entities[0].id
 
 
+def test_cpu_time_of_receiving_a_guest_is_not_its_load(host: SampledGuest) -> None:
+    host.guest([*GUEST, "-incoming", "defer"])
+    found = []
+    for spent, ran in ((0, 0), (30, 0), (50, 10), (80, 70)):
+        host.proc.spends(4711, spent, 0)
+        host.proc.threads_had(4711, dict.fromkeys((1, 2), (700000 + ran * 10000000, 0)))
+        found.append(host.values()["cpu_ratio"])
+    assert [code for _, code in found] == [FIRST, FIRST, FIRST, VALID]
+    assert found[-1][0] == pytest.approx(0.8)
+
+
 def test_numbers_of_states() -> None:
     assert [number_of(state) for state in (RUNNING, STOPPED, INCOMING, UNKNOWN)] == [1.0, 2.0, 3.0, None]
     assert [state_of(value) for value in (1.0, 2.0, 3.0, None, float("nan"), 7.0)] == [
