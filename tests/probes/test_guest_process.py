@@ -315,12 +315,13 @@ def test_a_guest_sees_its_tap_from_the_other_side(proc: GuestProc, sampled: Call
 def test_a_jump_costs_a_guest_its_own_figures_and_one_tick(proc: GuestProc, sampled: Callable[[], Sampled]) -> None:
     with_tap(proc)
     proc.has_threads(4711, vcpu_names(2))
+    proc.threads_had(4711, {1: (20_000_000, 0)})  # it has run
     vms = sampled()
     invalid = []
     for ran, sent in ((0, 0), (150, 10**6), (10**9, 10**12), (150, 10**12 + 10**6)):
         proc.spends(4711, ran, ran)
         (proc.path / "net" / "dev").write_text(f"vnet7: 5 0 0 0 0 0 0 0 {sent} 0 0 0 0 0 0 0\n")
-        values = vms.values().items()  # nothing is said of what the threads have had
+        values = vms.values().items()
         invalid.append({name: code for name, (_, code) in values if code and not name.startswith("vcpu_")})
     jumped = {"cpu_guest_ratio": RATE, "cpu_ratio": RANGE, "network_receive_bytes_per_second": RATE}
     assert invalid[1:] == [{}, jumped, {}]
