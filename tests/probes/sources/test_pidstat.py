@@ -311,8 +311,9 @@ def test_other_resource_sets() -> None:
     assert ticks[0].rows[12275].values == [15.84 / 100, 1748 * 1024]
     _, ticks = parse_file("sysstat-12.6.1-one-line.txt", PidstatParser(VMS))
     row = ticks[0].rows[12275]
-    assert list(row.codes) == [codes.VALID] * 16 + [codes.MISSING] * 4
-    assert all(map(math.isnan, row.values[16:]))
+    printed = [metric in PROCESSES.metrics for metric in VMS.metrics]
+    assert list(row.codes) == [codes.VALID if one else codes.MISSING for one in printed]
+    assert [not math.isnan(value) for value in row.values] == printed
 
 
 def test_a_tool_that_goes_quiet_is_flushed() -> None:
