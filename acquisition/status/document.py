@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     """The condition of the pipeline in a word, the first that fits."""
 
     UNBALANCED = "unbalanced"
-    EMPTY = "empty"
+    BLIND = "blind"  #: no host at all can be seen
     DOWN = "down"
     STALE = "stale"
     OK = "ok"
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 _EXIT_CODES = {
     Verdict.UNBALANCED: EXIT_UNBALANCED,
-    Verdict.EMPTY: EXIT_TEMPORARY,
+    Verdict.BLIND: EXIT_TEMPORARY,
     Verdict.DOWN: EXIT_UNAVAILABLE,
     Verdict.STALE: EXIT_UNAVAILABLE,
     Verdict.OK: EXIT_OK,
@@ -104,9 +104,17 @@ def verdict_of(found: Health, lossless: bool = False) -> Verdict:
     kinds = {finding.kind for finding in found.findings}
     if UNBALANCED in kinds or (lossless and found.totals is not None and (found.totals.lost or found.totals.gaps)):
         return Verdict.UNBALANCED
+    return condition_of(found)
+
+
+def condition_of(found: Health) -> Verdict:
+    """The verdict on the pipeline alone, whatever the books say."""
+    kinds = {finding.kind for finding in found.findings}
     if found.books is not None and not found.books.accounts and not found.unread:
-        return Verdict.EMPTY
-    return Verdict.DOWN if DOWN in kinds else Verdict.STALE if STALE in kinds else Verdict.OK
+        return Verdict.BLIND
+    if DOWN in kinds:
+        return Verdict.DOWN
+    return Verdict.BLIND if found.blind else Verdict.STALE if STALE in kinds else Verdict.OK
 
 
 def exit_code(verdict: Verdict) -> int:

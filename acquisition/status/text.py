@@ -14,6 +14,7 @@ from acquisition.snapshot.books import Account, Totals
 from acquisition.snapshot.lag import Lag
 from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.workers import Worker
+from acquisition.status.document import Verdict, condition_of
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value
 from acquisition.wire import archived
@@ -21,6 +22,9 @@ from acquisition.wire.archived import Archived
 
 WIDTH = 80
 UNKNOWN = "unknown"  #: in the place of a figure that could not be read
+_CONDITIONS = {
+    Verdict.DOWN: "DOWN", Verdict.BLIND: "BLIND", Verdict.STALE: "stale", Verdict.OK: "all parts work",
+}  # fmt: skip
 _STYLES = {UNBALANCED: "bold red", DOWN: "bold red", STALE: "yellow", NOTE: "dim"}
 _MARGIN = 10
 
@@ -47,9 +51,8 @@ def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | N
 
 
 def _verdict(health: Health) -> Text:
-    kinds = {finding.kind for finding in health.findings}
     verdict = _books_verdict(health)
-    state = "DOWN" if DOWN in kinds else "BLIND" if health.blind else "stale" if STALE in kinds else "all parts work"
+    state = _CONDITIONS[condition_of(health)]
     return Text.assemble(
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health.wall)),
         "   books ",

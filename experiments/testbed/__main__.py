@@ -33,7 +33,7 @@ from experiments.processes.program import program
 from experiments.testbed import capability, machines, measuring, remote, running, topology
 from experiments.testbed.topology import Topology
 
-_CURRENT_SECONDS = 60.0
+_CURRENT_SECONDS, _CURRENT_SECONDS_PER_HOST = 60.0, 2.0
 _EXAMPLES = """examples:
   python -m experiments.testbed experiments/testbed/topologies/two-sites.toml
   python -m experiments.testbed mine.toml --seconds 600 --json
@@ -81,7 +81,7 @@ def _run(wanted: Topology, given: argparse.Namespace) -> tuple[dict[str, Any], l
             laid = machines.local(wanted, place)
         pipeline = running.start(wanted, stack.enter_context(laid), place)
         with SnapshotReader(pipeline.connect()) as reader:
-            took = pipeline.wait_current(reader, _CURRENT_SECONDS)
+            took = pipeline.wait_current(reader, _CURRENT_SECONDS + len(wanted.hosts) * _CURRENT_SECONDS_PER_HOST)
             seen = measuring.watch(pipeline, reader, given.seconds)
         undrained = pipeline.stop_emulated()
         counts, faults = measuring.accounts(pipeline)

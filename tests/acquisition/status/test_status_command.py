@@ -131,8 +131,10 @@ def test_every_key_of_the_document_is_documented(cluster: Cluster, shards: Shard
 
 def test_nothing_there_yet(cluster: Cluster, shards: Shards, capsys: Capture) -> None:
     found = look(shards, capsys)
-    assert (found["exit_code"], found["verdict"], found["freshness"]) == (EXIT_TEMPORARY, "empty", None)
-    assert "no samples yet" in ask(shards, capsys)[1]
+    assert (found["exit_code"], found["verdict"], found["freshness"]) == (EXIT_TEMPORARY, "blind", None)
+    text = ask(shards, capsys)[1]
+    assert "no samples yet" in text
+    assert "pipeline BLIND" in text
 
 
 def test_samples_that_no_filter_takes(make_pipeline: MakePipeline, shards: Shards, capsys: Capture) -> None:
