@@ -2,6 +2,10 @@
 
 from experiments.paper import collapse, hosts, indexes, one_probe, sets
 from experiments.paper.figure import Figure
+from experiments.paper.fitted import FITS
+from experiments.paper.simulation import SIMULATION
+from experiments.paper.snapshots import SNAPSHOT
+from experiments.paper.speedup import SPEEDUP
 
 FIGURES: tuple[Figure, ...] = (
     one_probe.PROBE_OVER_TIME,
@@ -13,4 +17,8 @@ FIGURES: tuple[Figure, ...] = (
     sets.PROBES_OVER_SETS,
     sets.DATABASE_OVER_SETS,
     collapse.FIGURE,
+    SPEEDUP,
+    SNAPSHOT,
+    FITS,
+    SIMULATION,
 )

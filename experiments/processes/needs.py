@@ -31,6 +31,11 @@ def plots() -> str:
     return "" if find_spec("matplotlib") else f"plots need matplotlib: {extras.how_to_install('experiments')}"
 
 
+def module(name: str) -> Need:
+    """A library of the extra ``experiments``."""
+    return lambda: "" if find_spec(name) else f"there is no {name}: {extras.how_to_install('experiments')}"
+
+
 def tool(name: str, package: str) -> Need:
     """A command of a Debian package."""
     return lambda: "" if shutil.which(name) else f"there is no {name}: apt install {package}"

@@ -10,12 +10,11 @@ from typing import Any
 from acquisition.errors import UsageError
 from experiments.harness import outcome
 from experiments.processes.program import program
-from experiments.scale import frames, limit, million, sharding
+from experiments.scale import frames, limit, million
 from experiments.scale.runs import Extent, Row, Target
 
 #: name -> what measures it; the long ones last
 ROWS: dict[str, Callable[[Extent], Row]] = {
-    "shards": sharding.row,
     "small": frames.small,
     "filter": frames.filter_core,
     "filter-full": frames.filter_core_full,
@@ -31,7 +30,6 @@ ROWS: dict[str, Callable[[Extent], Row]] = {
 
 _DESCRIPTION = """\
 Measure how the pipeline scales, each row as medians of repeated runs of experiments.ingest on fresh shards:
-  shards        samples/s of two shards to those of one where shards are the bottleneck, by their CPU time
   small         frames/s of host-only probes, 1 x 15, in the closed loop
   filter        frames/s of 100 x 15 per core of the filter, by its CPU time; filter-full and filter-off the same
                 with every decision input kept for VMs too, and with none
@@ -57,8 +55,7 @@ def main(argv: list[str]) -> int:
     """Measure, print, save; 0 when the targets are met."""
     given, names, extent = parse(argv)
     rows = {name: ROWS[name](extent) for name in names}
-    document = summary(argv, rows, extent)
-    return outcome.conclude(document, given, text)
+    return outcome.conclude(summary(argv, rows, extent), given, text)
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Extent]:
@@ -108,8 +105,6 @@ def text(document: dict[str, Any]) -> list[str]:
         sign = ">=" if target["at_least"] else "<="
         verdict = "" if document["quick"] else "met" if target["met"] else "NOT MET"
         lines.append(f"{target['what']:66} {target['measured']:>12,.6g}  {sign} {target['bound']:,g}  {verdict}")
-    if "shards" in document["rows"]:
-        lines.append(f"  closed loop, two shards to one: {document['rows']['shards']['closed_loop_ratio']}")
     return lines
 
 

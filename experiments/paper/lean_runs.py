@@ -1,0 +1,82 @@
+"""Measured windows of the whole pipeline with lean emulated hosts: what shards and filter take per sample, how old
+values are, nothing lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.harness import ingestion, outcome
+from experiments.harness.options import Options
+from experiments.paper.figure import SHARDPULSE, Extent, Point, Row
+from experiments.paper.systems import DATABASE, FILTER
+from experiments.processes.control import ChildFailed
+
+GENERATOR, READER = "generator", "reader"
+CORES, BUSIEST, COST = "cores", "busiest", "cpu_per_sample"  #: quantities, beside memory, frames, samples and ages
+UNITS = {
+    CORES: "cores, user and system time of all",
+    BUSIEST: "cores, of the busiest shard",
+    COST: "CPU seconds per million samples",
+    "memory": "bytes, PSS",
+    "frames": "frames/s",
+    "samples": "samples/s",
+    "age_p50": "seconds from sampling to readable",
+    "age_p95": "seconds from sampling to readable",
+}
+ENTITIES, METRICS = 101, 15
+POLL, WATCHED = 0.02, 32  #: of the reader: seconds between two looks, hosts that it looks at
+_WARM_UP = 5.0
+_MANY, _LONG_WARM_UP = 5000, 15.0  #: so many hosts connect and fill fresh memory for longer
+_POSITIONS = 10.0
+_RETENTION = 1.0  #: of raw frames: the warm-up fills what is kept
+_ROLES = {DATABASE: "shards", FILTER: "filter", GENERATOR: "generator"}
+_MOST_TOLD = 3
+
+
+def point(name: str, hosts: int, shards: int, rate: float = 1.0) -> Point:
+    """A window of ``hosts`` with ``rate`` frames a second each; it fails where samples are lost or values differ from
+    the scalar model."""
+    warm_up = _LONG_WARM_UP if hosts >= _MANY else _WARM_UP
+    parameters = {"h": hosts, "p": ENTITIES, "m": METRICS, "t": 1.0 / rate, "shards": shards}
+
+    def measure(extent: Extent, _directory: Path) -> Sequence[Row]:
+        options = Options(
+            hosts=hosts,
+            entities=ENTITIES,
+            metrics=METRICS,
+            rate=rate,
+            seconds=extent.seconds,
+            warmup=warm_up,
+            shards=shards,
+            check=20,
+            lean=True,
+            retention_seconds=_RETENTION,
+            position_interval=_POSITIONS,
+            poll_ms=POLL * 1000.0,
+            watched=WATCHED,
+            drain_seconds=120.0,
+        )
+        found = ingestion.measure(options)
+        if found["failures"]:
+            raise ChildFailed("; ".join(outcome.first(found["failures"], _MOST_TOLD)))
+        return _rows(found["figures"])
+
+    words = f"{name}-s{shards}-h{hosts}-r{rate:g}"
+    return Point(words, parameters, measure, overhead=warm_up + 8.0 + hosts / 1000.0)
+
+
+def _rows(figures: dict[str, Any]) -> list[Row]:
+    values: list[tuple[str, str, float]] = []
+    for role, known in _ROLES.items():
+        values.append((role, CORES, figures["cpu_cores"][known]))
+        values.append((role, COST, figures["cpu_seconds_per_million_samples"][known]))
+        values.append((role, "memory", figures["memory_bytes"][known]))
+    values.append((DATABASE, BUSIEST, max(figures["shard_cores"].values())))
+    values.append((DATABASE, "samples", figures["samples_smoothed_per_second"]))
+    values.append((GENERATOR, "frames", figures["frames_per_second"]))
+    for part in ("p50", "p95"):
+        values.append((READER, f"age_{part}", figures["freshness_ms"][part] / 1000.0))
+    at = figures["seconds"]
+    return [Row(SHARDPULSE, role, quantity, UNITS[quantity], at, value) for role, quantity, value in values]
