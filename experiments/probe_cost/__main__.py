@@ -18,8 +18,8 @@ same pids, are measured for the same time, and a C program that does nothing but
 all files that the figures come from, ``empty_loop_kept`` leaves out /proc/PID/status, in whose place the
 probe asks taskstats where it may.
 
-``--idle``, ``--forks`` and ``--vms`` fill the host with processes that are not among the N; the VMs are processes that
-sleep under the name and with the command line of a qemu, and the probe takes them for VMs.
+``--idle``, ``--forks`` and ``--vms`` fill the host with processes that are not among the N; the VMs are processes
+with the name, the command line and the threads of a qemu with two vCPUs, and the probe takes them for VMs.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_SOURCE = Path(__file__).with_name("empty_loop.c")
+_SOURCE, _GUEST = (Path(__file__).with_name(f"{name}.c") for name in ("empty_loop", "guest"))
 HOST_FILES = ("stat", "meminfo", "vmstat", "net/dev", "pressure/cpu", "pressure/memory", "pressure/io")
 #: Per process: what pidstat's figures come from, and what is left of it where taskstats tells the switches.
 PROCESS_FILES = {"empty_loop": ("stat", "status", "io", "schedstat"), "empty_loop_kept": ("stat", "io", "schedstat")}
@@ -51,10 +51,10 @@ def compiler() -> str | None:
     return shutil.which("cc")
 
 
-def build(directory: Path) -> Path:
-    """The empty loop, compiled. Raises subprocess.CalledProcessError."""
-    made = directory / "empty_loop"
-    subprocess.run(["cc", "-O2", "-o", str(made), str(_SOURCE)], check=True)
+def build(directory: Path, source: Path = _SOURCE, name: str = "empty_loop") -> Path:
+    """The empty loop, or another program, compiled. Raises subprocess.CalledProcessError."""
+    made = directory / name
+    subprocess.run(["cc", "-O2", "-pthread", "-o", str(made), str(source)], check=True)
     return made
 
 
@@ -84,12 +84,15 @@ def empty_loop(program: Path, paths: list[str], interval: float) -> Iterator[int
 
 @contextmanager
 def crowd(idle: int, forks: float, vms: int, directory: Path) -> Iterator[None]:
-    """Processes that nobody watches: ``idle`` that sleep, ``forks`` new ones each second, ``vms`` that look like qemu.
+    """Processes that nobody watches: ``idle`` that sleep, ``forks`` new ones each second, ``vms`` that look like qemu,
+    with the threads of two vCPUs where there is a C compiler.
 
     They end when this block does: their standard input is closed then."""
-    qemu = directory / "qemu-system-x86_64"
-    if not qemu.exists():
-        shutil.copy("/bin/sh", qemu)  # the executable must have the name
+    qemu = directory / "qemu-system-x86_64"  # the executable must have the name
+    if vms and compiler():
+        build(directory, _GUEST, qemu.name)
+    elif not qemu.exists():
+        shutil.copy("/bin/sh", qemu)
     command = [sys.executable, "-I", "-S", "-c", _CROWD, str(idle), str(forks), str(vms), str(qemu)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

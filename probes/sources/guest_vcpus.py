@@ -12,17 +12,16 @@ while the guest waits, every few seconds.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from os import pread
 from typing import ClassVar, NamedTuple
 
 from acquisition.model.codes import FIRST, MISSING, NAN, RESET, UNREADABLE, VALID
 from probes.host_facts import HostFacts
 from probes.procfs import OpenFile, number_after, read_once
-from probes.sources.process_files import numbers
 
 _NANOSECOND = 1e-9
-_SIZE = 80  #: more than three numbers of 64 bits
+_SIZE, _NUMBERS = 80, 3  #: bytes of schedstat, more than its numbers of 64 bits take
 _RAN = 10_000_000  #: nanoseconds; a vCPU that has run no instruction of its guest has taken less to start
 _DELAYED = 0.02  #: cores of delay from which on a limit may be the reason
 _LOOK_SECONDS = 5.0
@@ -34,6 +33,7 @@ CPU_STAT = "cpu.stat"  #: the file of a cgroup that says how it is limited
 
 Cell = tuple[float, int]  #: value and validity code
 _MISSING: Cell = (NAN, MISSING)
+_NOTHING: Cell = (0.0, VALID)
 
 
 class Times(NamedTuple):
@@ -57,12 +57,13 @@ class VcpuTimes:
     """Reads those of one guest. ``ran``: any of its vCPUs has run; None where that is not known. ``missing``: why some
     of the figures are."""
 
-    __slots__ = ("_base", "_limits", "_looked", "_open", "_threads", "missing", "ran")
+    __slots__ = ("_base", "_followed", "_limits", "_looked", "_open", "_threads", "missing", "ran")
 
     _kept: ClassVar[int] = 0  #: files that all guests together keep open
 
     def __init__(self, facts: HostFacts, pid: int) -> None:
         self._base = f"{facts.proc}/{pid}/task"
+        self._followed: tuple[int, ...] = ()
         self._threads: dict[int, tuple[int, int] | None] = {}  # run time and delay at the reading before
         self._open: dict[int, int] = {}
         self._limits = Limits(facts, self._base)
@@ -70,25 +71,24 @@ class VcpuTimes:
         self.ran: bool | None = None
         self.missing = ""
 
-    def read(self, threads: Collection[int], seconds: float, monotonic: float) -> Times:
+    def read(self, threads: tuple[int, ...], seconds: float, monotonic: float) -> Times:
         """Those of these threads, ``seconds`` after the reading before."""
-        changed = threads != tuple(self._threads)
+        changed = threads != self._followed
         if changed:
             self._follow(threads)
         if not threads:
             self.missing = _NO_THREADS
             return UNKNOWN
         run, delay = self._grown(seconds)
-        waits = delay[1] == VALID and delay[0] >= _DELAYED
-        if changed or (waits and monotonic - self._looked >= _LOOK_SECONDS):
+        if changed or (delay[0] >= _DELAYED and monotonic - self._looked >= _LOOK_SECONDS):
             self._looked = monotonic
             self._limits.look(threads)
         throttled = self._limits.grown(seconds)
         self.missing = _NO_WAITS if delay[1] == MISSING else "" if self._limits.known else _NO_CGROUP
         return Times(run, delay, throttled, _suffering(delay, throttled))
 
-    def _follow(self, threads: Iterable[int]) -> None:
-        before = self._threads
+    def _follow(self, threads: tuple[int, ...]) -> None:
+        before, self._followed = self._threads, threads
         self._threads = {thread: before.get(thread) for thread in threads}
         for thread in before.keys() - self._threads.keys():
             self._close(thread)
@@ -97,9 +97,12 @@ class VcpuTimes:
         """Run time and delay of all threads: one that has just come or gone adds nothing."""
         run = delay = known = longest = 0
         code = FIRST
+        kept = self._open
         for thread, old in self._threads.items():
             try:
-                new = self._times(thread)
+                words = (pread(kept[thread], _SIZE, 0) if thread in kept else self._text(thread)).split()
+                if len(words) != _NUMBERS or not b"".join(words).isdigit():
+                    raise ValueError(words)
             except OSError:  # it has ended, and is no thread of the guest at the next look
                 self._threads[thread] = None
                 continue
@@ -107,6 +110,7 @@ class VcpuTimes:
                 self._threads[thread] = None
                 code = UNREADABLE
                 continue
+            new = int(words[0]), int(words[1])
             self._threads[thread] = new
             longest = max(longest, new[0])
             if old is None:
@@ -123,23 +127,14 @@ class VcpuTimes:
             return (NAN, code), (NAN, code)
         return (run / seconds * _NANOSECOND, VALID), (delay / seconds * _NANOSECOND, VALID)
 
-    def _times(self, thread: int) -> tuple[int, int]:
-        """Nanoseconds of running and waiting. Raises OSError for a thread that is gone, ValueError for a text that is
-        none."""
-        kept = self._open.get(thread)
-        if kept is None:
-            kept = self._open_file(thread)
+    def _text(self, thread: int) -> bytes:
+        """What is said of a thread whose file is not open. Raises OSError for one that is gone."""
         path = f"{self._base}/{thread}/schedstat"
-        text = pread(kept, _SIZE, 0) if kept >= 0 else read_once(path, _SIZE)
-        run, delay, _ = numbers(text.split())
-        return run, delay
-
-    def _open_file(self, thread: int) -> int:
         if VcpuTimes._kept >= _MOST_FILES:
-            return -1
-        found = self._open[thread] = os.open(f"{self._base}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            return read_once(path, _SIZE)
+        self._open[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         VcpuTimes._kept += 1
-        return found
+        return pread(self._open[thread], _SIZE, 0)
 
     def _close(self, thread: int) -> None:
         kept = self._open.pop(thread, None)
@@ -188,6 +183,8 @@ class Limits:
         """Cores that the limits took; 0 where nothing has one, MISSING where nobody says."""
         if not self.known:
             return _MISSING
+        if not self._limited and seconds > 0:
+            return _NOTHING
         total = 0
         code = VALID
         for path, (file, old) in self._limited.items():

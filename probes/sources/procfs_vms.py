@@ -20,6 +20,7 @@ from probes.discovery import Discovery, Found
 from probes.guest_process import Process, VcpuFinder
 from probes.host_facts import HostFacts
 from probes.metrics import PROCESSES, VMS
+from probes.qemu import Guest
 from probes.reading import Reading
 from probes.sources import Request, vms_suffering
 from probes.sources.endings import Endings
@@ -184,15 +185,23 @@ class VmSource(Polled):
         receiving: set[Process] = set()
         watched = self._watched.found()
         for number, (found, letter) in enumerate(zip(watched, self._watched.states(), strict=True)):
-            again = number % _REFRESH == self._turn
-            count, had = self._vcpus_of(found, seconds, monotonic, again)
+            guest, count, had = found.guest, None, None
+            if guest is not None and (self._with_vcpus or guest.incoming):
+                process = process_of(found)
+                vcpus = self._vcpus.find(process, guest, monotonic, number % _REFRESH == self._turn)
+                had = self._times.get(process)
+                if had is None:
+                    had = self._times[process] = VcpuTimes(self._facts, found.pid)
+                times.append(had.read(vcpus.threads, seconds, monotonic))
+                count = vcpus.number
+            else:
+                times.append(UNKNOWN_TIMES)
             counts.append(_gauge(count))
-            times.append(had)
-            memory.append(_gauge(found.guest.memory_bytes if found.guest else None))
-            state = self._state(found, letter)
+            memory.append(_gauge(guest.memory_bytes if guest is not None else None))
+            state = _state(guest, letter, None if had is None else had.ran)
             if state == INCOMING:
                 receiving.add(process_of(found))
-            states.append(_gauge(number_of(state)))
+            states.append(_STATES[state])
         self._receiving = receiving, self._receiving[0]
         self._arrive(watched, monotonic)
         self._suffer(times)
@@ -200,25 +209,6 @@ class VmSource(Polled):
             *map(_column, (counts, memory)), *self._traffic.columns(),
             *(_column([each[place] for each in times]) for place in range(len(Times._fields))), _column(states),
         ]  # fmt: skip
-
-    def _vcpus_of(self, found: Found, seconds: float, monotonic: float, again: bool) -> tuple[int | None, Times]:
-        if found.guest is None or not (self._with_vcpus or found.guest.incoming):
-            return None, UNKNOWN_TIMES
-        process = process_of(found)
-        vcpus = self._vcpus.find(process, found.guest, monotonic, again)
-        times = self._times.get(process)
-        if times is None:
-            times = self._times[process] = VcpuTimes(self._facts, found.pid)
-        return vcpus.number, times.read(vcpus.threads, seconds, monotonic)
-
-    def _state(self, found: Found, letter: int) -> str:
-        if letter in _STOPPED or not letter:
-            return STOPPED if letter else UNKNOWN
-        times = self._times.get(process_of(found))
-        if found.guest is None or not found.guest.incoming or (times is not None and times.ran):
-            return RUNNING
-        # the threads that run a guest by KVM are those that have run one
-        return INCOMING if times is not None and (times.ran is False or found.guest.accelerator == "kvm") else UNKNOWN
 
     def _arrive(self, watched: list[Found], monotonic: float) -> None:
         """Note whose guest has run since, and of whose vCPUs something is not known. A process that was never seen to
@@ -258,6 +248,15 @@ class VmSource(Polled):
         self._facts.suffering = None
 
 
+def _state(guest: Guest | None, letter: int, ran: bool | None) -> str:
+    """The state of a VM by that of its process, and whether a vCPU of it has run (None: not known)."""
+    if letter in _STOPPED or not letter:
+        return STOPPED if letter else UNKNOWN
+    if guest is None or not guest.incoming or ran:
+        return RUNNING
+    return INCOMING if ran is False or guest.accelerator == "kvm" else UNKNOWN  # KVM's threads are known once they ran
+
+
 def process_of(found: Found) -> Process:
     """What tells a process from others of its pid."""
     return found.pid, found.start
@@ -266,6 +265,9 @@ def process_of(found: Found) -> Process:
 def _gauge(value: float | None) -> Cell:
     """MISSING where nothing is known."""
     return (NAN, MISSING) if value is None else (float(value), VALID)
+
+
+_STATES = {state: _gauge(number_of(state)) for state in (RUNNING, STOPPED, INCOMING, UNKNOWN)}
 
 
 def _column(cells: Sequence[Cell]) -> tuple[array[float], bytes]:
