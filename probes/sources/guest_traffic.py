@@ -68,7 +68,7 @@ class GuestTraffic:
 
     def read(self, guests: Sequence[Found], seconds: float) -> bool:
         """Read the traffic of these, ``seconds`` after the previous reading; whether what is missing has changed."""
-        before = {process: guest.missing for process, guest in self._guests.items()}
+        before = [guest.missing for guest in self._guests.values()]
         self._turn += 1
         self._guests = {(each.pid, each.start): self._look(number, each) for number, each in enumerate(guests)}
         seen: dict[int, _Interfaces] = {}
@@ -76,7 +76,7 @@ class GuestTraffic:
             if not guest.cards.missing and guest.cards.namespace not in seen:
                 seen[guest.cards.namespace] = self._interfaces(pid, guest.cards.namespace)
             _count(guest, seen.get(guest.cards.namespace, {}), seconds)
-        return before != {process: guest.missing for process, guest in self._guests.items()}
+        return before != [guest.missing for guest in self._guests.values()]
 
     def _look(self, number: int, found: Found) -> _Guest:
         guest, base = self._guests.get((found.pid, found.start)), f"{self._proc}/{found.pid}"
@@ -85,6 +85,7 @@ class GuestTraffic:
             return _Guest(self._cards(found.pid, files))
         if guest.cards.files != files or (number + self._turn) % (_SELDOM if files else _OFTEN) == 0:
             guest.cards = self._cards(found.pid, files)
+            guest.counters.keep([f"{name}{way}" for name in guest.cards.taps for way in range(2)])
         return guest
 
     def _cards(self, pid: int, files: int) -> Cards:
@@ -132,8 +133,8 @@ def _count(guest: _Guest, interfaces: _Interfaces, seconds: float) -> None:
     names = guest.cards.taps
     there = bool(names) and all(name in interfaces for name in names)
     guest.missing = guest.cards.missing or ("" if there else ELSEWHERE)
-    guest.counters.keep([f"{name}{column}" for name in names if name in interfaces for column in range(2)])
     if not there:
+        guest.counters = CounterMemory()
         guest.cells = (NAN, MISSING), (NAN, MISSING)
         return
     most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
