@@ -60,6 +60,10 @@ class HostFacts:
         self.hugepages = number_after(memory, b"\nHugetlb:") != 0
         self.delay_accounting = _first_line(f"{self.proc}/sys/kernel/task_delayacct") != "0"
 
+    def note_suffering(self, found: Suffering | None) -> None:
+        """Keep what the source of VMs has found; None when it reads none any more."""
+        self.suffering = found
+
     def owner(self, base: str) -> int:
         """The user id of the process at ``base`` (/proc/PID). Raises OSError when it is gone."""
         return os.stat(base).st_uid

@@ -77,9 +77,9 @@ def _server(port: int, probes: int, names: list[str], directory: Path) -> list[s
     data, tables = directory / "data", directory / "tables.sql"
     (data / "acquisition").mkdir(parents=True)
     tables.write_text(
-        "CREATE TABLE acquisition.samples (id BIGINT AUTO_INCREMENT, host INT, module INT, at DOUBLE, invalid INT, "
+        "CREATE TABLE monitoring.samples (id BIGINT AUTO_INCREMENT, host INT, module INT, at DOUBLE, invalid INT, "
         f"{columns}, PRIMARY KEY (id) USING BTREE);\n"
-        f"CREATE TABLE acquisition.smoothed (host INT, module INT, {columns}, PRIMARY KEY (host, module));\n"
+        f"CREATE TABLE monitoring.smoothed (host INT, module INT, {columns}, PRIMARY KEY (host, module));\n"
     )
     user = become(directory)  # it refuses root
     for path in (data, data / "acquisition"):

@@ -118,7 +118,7 @@ class Teller:
                 yield number, Happening(name, "", Turn.END, now)
 
     def _conflicts(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        """Hosts that claim VMs of others: told once a minute while it lasts, and over after two without it."""
+        """Hosts that claim VMs of others: recorded once a minute while it lasts, and over after two without it."""
         known, found = self._known(_CONFLICT), by_claimant(decided.picture)
         minute = int(now // 60.0)
         for host, each in found.items():

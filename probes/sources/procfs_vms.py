@@ -231,7 +231,7 @@ class VmSource(Polled):
         """Leave what all VMs suffer for the host's own row."""
         if self._with_vcpus:
             values, codes = zip(*(each.suffering for each in times), strict=True) if times else ((), ())
-            self._facts.suffering = vms_suffering.summed(values, codes, self._interval)
+            self._facts.note_suffering(vms_suffering.summed(values, codes, self._interval))
 
     def account(self) -> dict[str, object]:
         """See ``Source``."""
@@ -245,7 +245,7 @@ class VmSource(Polled):
         for times in self._times.values():
             times.close()
         self._times.clear()
-        self._facts.suffering = None
+        self._facts.note_suffering(None)
 
 
 def _state(guest: Guest | None, letter: int, ran: bool | None) -> str:
@@ -258,7 +258,7 @@ def _state(guest: Guest | None, letter: int, ran: bool | None) -> str:
 
 
 def process_of(found: Found) -> Process:
-    """What tells a process from others of its pid."""
+    """Key of a process, distinct from others of its pid."""
     return found.pid, found.start
 
 
