@@ -56,6 +56,27 @@ class _Guest:
         self.missing = ""
         self.cells: tuple[Cell, Cell] = (NAN, MISSING), (NAN, MISSING)
 
+    def has(self, cards: Cards) -> None:
+        """Take what was found of its network cards."""
+        self.cards = cards
+        self.counters.keep([f"{name}{way}" for name in cards.taps for way in range(2)])
+
+    def count(self, interfaces: _Interfaces, seconds: float) -> None:
+        """Take a reading of its namespace, ``seconds`` after the previous one."""
+        names = self.cards.taps
+        there = bool(names) and all(name in interfaces for name in names)
+        self.missing = self.cards.missing or ("" if there else ELSEWHERE)
+        if not there:
+            self.counters = CounterMemory()
+            self.cells = (NAN, MISSING), (NAN, MISSING)
+            return
+        most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
+        received, transmitted = (
+            total([self.counters.rate(f"{name}{way}", interfaces[name][way], seconds, most=most) for name in names])
+            for way in (1, 0)
+        )
+        self.cells = received, transmitted
+
 
 class GuestTraffic:
     """What all guests of a host receive and transmit, below ``proc``."""
@@ -75,7 +96,7 @@ class GuestTraffic:
         for (pid, _), guest in self._guests.items():
             if not guest.cards.missing and guest.cards.namespace not in seen:
                 seen[guest.cards.namespace] = self._interfaces(pid, guest.cards.namespace)
-            _count(guest, seen.get(guest.cards.namespace, {}), seconds)
+            guest.count(seen.get(guest.cards.namespace, {}), seconds)
         return before != [guest.missing for guest in self._guests.values()]
 
     def _look(self, number: int, found: Found) -> _Guest:
@@ -84,8 +105,7 @@ class GuestTraffic:
         if guest is None:
             return _Guest(self._cards(found.pid, files))
         if guest.cards.files != files or (number + self._turn) % (_SELDOM if files else _OFTEN) == 0:
-            guest.cards = self._cards(found.pid, files)
-            guest.counters.keep([f"{name}{way}" for name in guest.cards.taps for way in range(2)])
+            guest.has(self._cards(found.pid, files))
         return guest
 
     def _cards(self, pid: int, files: int) -> Cards:
@@ -127,22 +147,6 @@ def namespace_of(proc: str, pid: int) -> int:
     """The network namespace of a process: 0 for that of the host, and where a capture does not say."""
     own = _inode(f"{proc}/{pid}/net/dev")
     return _HOST if own == _inode(f"{proc}/net/dev") else own
-
-
-def _count(guest: _Guest, interfaces: _Interfaces, seconds: float) -> None:
-    names = guest.cards.taps
-    there = bool(names) and all(name in interfaces for name in names)
-    guest.missing = guest.cards.missing or ("" if there else ELSEWHERE)
-    if not there:
-        guest.counters = CounterMemory()
-        guest.cells = (NAN, MISSING), (NAN, MISSING)
-        return
-    most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
-    received, transmitted = (
-        total([guest.counters.rate(f"{name}{way}", interfaces[name][way], seconds, most=most) for name in names])
-        for way in (1, 0)
-    )
-    guest.cells = received, transmitted
 
 
 def _size(path: str) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from os import pread
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from acquisition.model.codes import FIRST, MISSING, NAN, RESET, UNREADABLE, VALID
 from probes.host_facts import HostFacts
@@ -53,13 +53,32 @@ _NO_WAITS = "the kernel counts no waits (CONFIG_SCHED_INFO)"
 _NO_CGROUP = "no cpu.stat of its cgroups with throttled time can be seen"
 
 
+class _Budget:
+    """Files that all guests together may keep open."""
+
+    def __init__(self, files: int) -> None:
+        self._left = files
+
+    def take(self) -> bool:
+        """Whether one more file may be kept open, which counts from now on."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
+    def give(self) -> None:
+        """One of them was closed, or could not be opened."""
+        self._left += 1
+
+
+_FILES = _Budget(_MOST_FILES)
+
+
 class VcpuTimes:
     """Reads those of one guest. ``ran``: any of its vCPUs has run; None where that is not known. ``missing``: why some
     of the figures are."""
 
     __slots__ = ("_base", "_followed", "_limits", "_looked", "_open", "_threads", "missing", "ran")
-
-    _kept: ClassVar[int] = 0  #: files that all guests together keep open
 
     def __init__(self, facts: HostFacts, pid: int) -> None:
         self._base = f"{facts.proc}/{pid}/task"
@@ -130,16 +149,19 @@ class VcpuTimes:
     def _text(self, thread: int) -> bytes:
         """What is said of a thread whose file is not open. Raises OSError for one that is gone."""
         path = f"{self._base}/{thread}/schedstat"
-        if VcpuTimes._kept >= _MOST_FILES:
+        if not _FILES.take():
             return read_once(path, _SIZE)
-        self._open[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        VcpuTimes._kept += 1
+        try:
+            self._open[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            _FILES.give()
+            raise
         return pread(self._open[thread], _SIZE, 0)
 
     def _close(self, thread: int) -> None:
         kept = self._open.pop(thread, None)
         if kept is not None:
-            VcpuTimes._kept -= 1
+            _FILES.give()
             os.close(kept)
 
     def close(self) -> None:
