@@ -102,11 +102,15 @@ class Pipeline:
 
     def mark(self) -> Moment:
         """Read all counts."""
-        self.tell("mark")
-        counts = [Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators]
+        offered = self.offered()
         read = usage.read(self.roles)
         each = tuple(usage.cpu_seconds(pid) for pid in self.shards.pids)
-        return Moment(_add(counts), shard_counts.read(self.cluster), read, each)
+        return Moment(offered, shard_counts.read(self.cluster), read, each)
+
+    def offered(self) -> Counts:
+        """What all generators have made."""
+        self.tell("mark")
+        return _add([Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators])
 
     def finish(self) -> list[dict[str, Any]]:
         """Stop generating and drain; the generators' reports."""

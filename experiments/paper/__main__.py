@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ def main(argv: list[str]) -> int:
         measured = run.measure(run.points_of(figures, extent), extent, run.kept_in(directory, extent))
         shown = [_show(figure, measured, extent, directory) for figure in figures]
         document = summary(argv, shown, measured.failures, extent)
+        (directory / "report.json").write_text(json.dumps(document, indent=1) + "\n")
         (directory / "report.html").write_text(report.page(document, shown))
     except OSError as error:
         raise CannotCreateError(f"{directory}: {error}") from error

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.paper import baseline, drawing, product, sampler
 from experiments.paper.figure import BASELINE, SHARDPULSE, SYSTEMS, Extent, Figure, Finding, Point, Records
 from experiments.paper.fits import PARABOLA, Fit, crossing, fit
-from experiments.paper.systems import DATABASE, KEPT_UP, SAMPLES, Load, compare, point, shown
+from experiments.paper.systems import DATABASE, ENOUGH, KEPT_UP, SAMPLES, Load, compare, full, point, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -22,7 +22,6 @@ _BASELINE, _BASELINE_QUICK = (1, 2, 4, 8, 16, 32, 64), (1, 8, 24, 48)
 _OURS, _OURS_QUICK = (1, 4, 16, 64, 250, 1000, 2500, 5000), (1, 64, 500, 2000)
 _PAPER = {"memory": 253, "cpu": 332, "network": 455}
 _N_HOST = 500  #: samples/s of a medium-size data center, hosts only
-_ENOUGH = 0.98  #: of the samples offered: a database that stores fewer does not keep up
 _GOAL = 5000
 
 
@@ -45,11 +44,14 @@ def medians(records: Records, system: str, resource: str) -> dict[float, float]:
 
 
 def kept_up(records: Records, system: str) -> float | None:
-    """The most hosts whose samples a database stored, with no resource exhausted; None when none was measured."""
-    stored = medians(records, system, KEPT_UP)
+    """The most hosts that offered all samples, and whose samples a database stored, with no resource exhausted; None
+    when none was measured."""
+    stored, offered = medians(records, system, KEPT_UP), full(records, system)
     used = [medians(records, system, resource) for resource in sampler.UNITS]
     good = [
-        hosts for hosts, share in stored.items() if share >= _ENOUGH and all(each.get(hosts, 0) < 1 for each in used)
+        hosts
+        for hosts, share in stored.items()
+        if share >= ENOUGH and hosts in offered and all(each.get(hosts, 0) < 1 for each in used)
     ]
     return max(good, default=0.0) if stored else None
 
@@ -67,8 +69,8 @@ def parabolas(records: Records, system: str) -> dict[str, Fit]:
 def _exhausted(fitted: Fit | None) -> str:
     if fitted is None:
         return "not measured"
-    middle, low, high = ("never" if value is None else f"{value:,.0f}" for value in crossing(fitted, 1.0))
-    return f"{middle} (95%: {low} to {high})"
+    middle, low, high = ("none" if value is None else f"{value:,.0f}" for value in crossing(fitted, 1.0))
+    return f"{middle} (95%: {low} to {high}; none: not up to 10^7)"
 
 
 def _draw_fits(plot: Plot, records: Records) -> None:
@@ -82,7 +84,7 @@ def _draw_fits(plot: Plot, records: Records) -> None:
                 curve = fitted[resource]
                 end = min(crossing(curve, 1.0).size or math.inf, 4 * max(measured))
                 at = np.linspace(0, 1.1 * end, 200)
-                axis.plot(at, curve.at(at), color="black", linewidth=1, label=f"exhausted at {_exhausted(curve)} hosts")
+                axis.plot(at, curve.at(at), color="black", linewidth=1, label=f"hosts at 1: {_exhausted(curve)}")
                 axis.fill_between(at, *curve.band(at), color="black", alpha=0.15)
                 axis.legend(fontsize=7)
             axis.axhline(1.0, color="red", linestyle=":")

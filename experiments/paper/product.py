@@ -43,12 +43,15 @@ def real(load: Load, directory: Path) -> Iterator[System]:
         cluster = stack.enter_context(closing(shards.connect(timeout=10.0)))
         for name, text in (("filter", "[filter]\n"), ("probe", _configuration(load, pids, directory))):
             (directory / f"{name}.toml").write_text(text)
+        log = stack.enter_context((directory / "log").open("wb"))
         started = {
-            name: stack.enter_context(Child(name, product(name, directory / f"{name}.toml", shards.addresses)))
+            name: stack.enter_context(
+                Child(name, product(name, directory / f"{name}.toml", shards.addresses), stderr=log)
+            )
             for name in ("filter", "probe")
         }
         roles = {PROBE: [started["probe"].pid], DATABASE: shards.pids, FILTER: [started["filter"].pid]}
-        yield System(SHARDPULSE, roles, lambda: _applied(cluster))
+        yield System(SHARDPULSE, roles, lambda: _applied(cluster), directory / "log")
 
 
 @contextmanager
@@ -67,7 +70,7 @@ def emulated(load: Load, directory: Path) -> Iterator[System]:
         parts.tell("start")
         roles = parts.roles
         named = {PROBE: roles["generator"], DATABASE: roles["shards"], FILTER: roles["filter"]}
-        yield System(SHARDPULSE, named, lambda: _applied(parts.cluster))
+        yield System(SHARDPULSE, named, lambda: _applied(parts.cluster), made=lambda: parts.offered().samples)
 
 
 def _applied(cluster: Cluster) -> float:

@@ -27,8 +27,7 @@ def connect(port: int) -> pymysql.Connection:
 def probe(port: int, host: int, module: int, metrics: int) -> None:
     """One line of vmstat a second, checked, as one INSERT; ``invalid`` is a bit mask of samples out of range."""
     names, ranges = list(RANGES)[:metrics], list(RANGES.values())[:metrics]
-    holes = ",".join(["%s"] * (metrics + 4))
-    insert = f"INSERT INTO samples (host, module, at, invalid, {','.join(names)}) VALUES ({holes})"
+    insert = f"INSERT INTO samples (host, module, at, invalid, {','.join(names)}) VALUES ({'%s,' * (metrics + 3)}%s)"
     cursor = connect(port).cursor()
     with subprocess.Popen(["vmstat", "-n", "1"], stdout=subprocess.PIPE, text=True) as vmstat:
         for number, line in enumerate(vmstat.stdout or ()):
@@ -43,8 +42,7 @@ def analysis(port: int, metrics: int) -> None:
     """Once a second: new samples of one RAM-DB, averaged exponentially, into the other."""
     columns = f"host, module, {','.join(list(RANGES)[:metrics])}"
     replace = f"REPLACE INTO smoothed ({columns}) VALUES ({','.join(['%s'] * (metrics + 2))})"
-    cursor, last = connect(port).cursor(), 0
-    averages: dict[tuple[int, int], list[float]] = {}
+    cursor, last, averages = connect(port).cursor(), 0, dict[tuple[int, int], list[float]]()
     while True:
         time.sleep(1.0)
         cursor.execute(f"SELECT id, {columns} FROM samples WHERE id > %s ORDER BY id", (last,))

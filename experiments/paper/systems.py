@@ -16,8 +16,10 @@ from experiments.paper.figure import BASELINE, SHARDPULSE, Extent, Finding, Poin
 from experiments.paper.sampler import pss, watch
 
 PROBE, DATABASE, FILTER = "probe", "database", "filter"
-#: Quantities beside those of the sampler: samples stored per second, and their share of N(h, p, m, t).
-SAMPLES, KEPT_UP = "samples", "kept_up"
+#: Quantities beside those of the sampler: samples stored per second, their share of those that the probes offered, and
+#: the share of N(h, p, m, t) that these offered, of probes that count.
+SAMPLES, KEPT_UP, OFFERED = "samples", "kept_up", "offered"
+ENOUGH = 0.98  #: of either share: below it a window says nothing for its load
 NO_ROOM = "no_room"  #: instead of all others: memory that the load needs and this machine does not have
 _START = 5.0  #: seconds for few parts
 _WARM_UP = 5.0  #: seconds
@@ -46,11 +48,14 @@ class Load(NamedTuple):
 
 
 class System(NamedTuple):
-    """A running system: the roots of the process trees of each role, and how many samples its database has stored."""
+    """A running system: the roots of the process trees of each role, how many samples its database has stored, where
+    its parts say why they end, if not on stderr, and how many samples emulated hosts have made."""
 
     name: str
     roles: Mapping[str, Sequence[int]]
     stored: Callable[[], float]
+    log: Path | None = None
+    made: Callable[[], float] | None = None
 
 
 class NoRoom(UnavailableError):
@@ -74,8 +79,12 @@ def until(done: Callable[[], bool], seconds: float, otherwise: str, server: subp
     deadline = time.monotonic() + seconds
     while not done():
         if server.poll() is not None or time.monotonic() > deadline:
-            raise UnavailableError(f"{otherwise}: {log.read_text()[-500:] if log.exists() else 'no log'}")
+            raise UnavailableError(f"{otherwise}: {_end_of(log)}")
         time.sleep(0.2)
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(errors="replace")[-500:].strip() if log.exists() else "there is no log"
 
 
 #: Starts a system under a load in a directory, and stops it at the end of the block.
@@ -102,19 +111,24 @@ def window(system: System, load: Load, seconds: float) -> list[Row]:
     """Resources of every role, samples per second, and their share of what the load offers. Raises UnavailableError
     when a process has ended."""
     every = min(_NETWORK_EVERY, round(seconds)) if load.hosts > _MANY else 1
-    before, began = system.stored(), time.monotonic()
+    counts = [system.stored, *([system.made] if system.made else [])]
+    before, began = [count() for count in counts], time.monotonic()
     rows = watch(system.name, system.roles, seconds, every)
-    stored, lasted = system.stored() - before, time.monotonic() - began
+    after, lasted = [count() for count in counts], time.monotonic() - began
+    stored, *made = [late - early for late, early in zip(after, before, strict=True)]
     for role, pids in system.roles.items():
         if ended := [pid for pid in pids if start_time(pid) is None]:
-            raise UnavailableError(f"{len(ended)} of {len(pids)} processes of the {role} ended during the window")
-    offered = load.rate * load.interval * max(1.0, lasted // load.interval)  # by whole ticks
+            gone = f"{len(ended)} of {len(pids)} processes of the {role} ended during the window"
+            raise UnavailableError(f"{gone}: {_end_of(system.log)}" if system.log else gone)
+    due = load.rate * load.interval * max(1.0, lasted // load.interval)  # by whole ticks
+    offered = made[0] if made else due
     at = round(lasted, 3)
     return [
         *rows,
         *pss(system.name, system.roles, at),
         Row(system.name, DATABASE, SAMPLES, "samples/s", at, round(stored / lasted, 3)),
-        Row(system.name, DATABASE, KEPT_UP, "ratio of samples offered", at, round(stored / offered, 4)),
+        Row(system.name, DATABASE, KEPT_UP, "ratio of samples offered", at, round(stored / max(1.0, offered), 4)),
+        *(Row(system.name, PROBE, OFFERED, "ratio of N(h, p, m, t)", at, round(each / due, 4)) for each in made),
     ]
 
 
@@ -129,6 +143,12 @@ def compare(
 ) -> Finding:
     """A finding from what was measured of each system."""
     return Finding(what, paper, shown(here[BASELINE]), shown(here[SHARDPULSE]), reproduced, why, goal, met)
+
+
+def full(records: Records, system: str) -> set[float]:
+    """Numbers of hosts at which the probes offered all samples, as far as they count them."""
+    short = records.of(system, PROBE, OFFERED).over("h")
+    return {h for h in records.of(system, DATABASE, KEPT_UP).over("h") if min(short.get(h, [1.0])) >= ENOUGH}
 
 
 def median(records: Records) -> float | None:

@@ -96,7 +96,9 @@ def test_small_run_writes_data_plots_and_report(tmp_path: Path, capsys: pytest.C
         assert 0 < float(cpu[system]) < 1, "ratio of one core"
         assert 0 < float(memory[system]) < 1, "ratio of 2 GiB"
     assert document["versions"]["mariadbd"]
-    assert {"fig2.csv", "fig2.png", "fig2.svg", "report.html"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"fig2.csv", "fig2.png", "fig2.svg", "report.html", "report.json"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
     assert "<svg" in (tmp_path / "report.html").read_text()
     assert paper.main(options) == 0
     assert "2 of 2 points were measured before" in capsys.readouterr().err
@@ -117,6 +119,8 @@ def test_what_is_exhausted_first_is_fitted_and_what_was_stored_is_measured() -> 
     )
     assert hosts.bottlenecks(hosts.parabolas(known, "baseline")) == ["memory", "cpu"]
     assert hosts.kept_up(known, "baseline") == 32
+    slow = Row("baseline", "probe", "offered", "", 1.0, 0.5)
+    assert hosts.kept_up(Records([*known.all, Record("h32", {"h": 32}, slow)]), "baseline") == 16
     assert hosts.kept_up(known, "shardpulse") is None
 
 
