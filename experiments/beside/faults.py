@@ -49,7 +49,7 @@ class Fault(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A letter for each second: what was true, by host or VM (the first of what ``script`` calls it), and what it was
+    """A letter for each second in which was asked: what was true, by host or VM (the first of what ``script`` calls it), and what it was
     called, by system and host or VM (``LETTERS``)."""
 
     truth: dict[str, str]
@@ -134,7 +134,8 @@ def run(world: World, fault: Fault, pair: Pair, seconds: int) -> Row:
         world.plan(swapped(world.stage, pair, began + SWITCH_SECONDS))
     ends, ended = fault.lasts or fault.part * seconds, False
     row = Row({}, {})
-    for second in range(seconds):
+    second = 0
+    while second < seconds:
         time.sleep(max(0.0, began + second - time.time()))
         if not ended and second >= ends:
             fault.end(world, pair)
@@ -146,6 +147,7 @@ def run(world: World, fault: Fault, pair: Pair, seconds: int) -> Row:
             letters = row.called.setdefault(system, {})
             for name in truth:
                 letters[name] = letters.get(name, "") + LETTERS[called(answers.get(name, Answer()))]
+        second = max(second + 1, int(time.time() - began))  # a second that was missed is not asked for later
     if not ended:
         fault.end(world, pair)
     return row

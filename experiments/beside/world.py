@@ -108,26 +108,13 @@ def running(count: int, seed: int) -> Iterator[World]:
         smoothing = stack.enter_context(_part("filter", cluster.section(grants.FILTER), directory, cluster, store))
         service = stack.enter_context(_part("serve", serve, directory, cluster, store))
         trees.receive(_READY_SECONDS)
-        section = cluster.section(grants.PROBE)
-        hosts = []
-        for number in range(count):
-            places = bed.add_host(), bed.add_host()
-            hosts.append(Host(number, places, roots / str(number), directory, section))
-            stack.callback(hosts[-1].kill)
-            hosts[-1].start()
-        targets = {host.name: host.address for host in hosts}
-        servers = []
-        for number, setting in enumerate(SETTINGS):
-            home = directory / f"prometheus-{setting.name}"
-            servers.append(Prometheus(setting, store, _FIRST_PORT + number, targets, home))
-            stack.callback(servers[-1].stop)
-            servers[-1].start()
+        hosts = stack.enter_context(_hosts(count, bed, roots, directory, cluster))
+        servers = stack.enter_context(_servers(store, {host.name: host.address for host in hosts}, directory))
         world = World(Stage(count), trees, hosts, servers, cluster, smoothing, service, store)
         try:
             world.wait()
         except UnavailableError:
-            for log in sorted(directory.glob("*.log")):
-                sys.stderr.write(f"{log.name}:\n{log.read_text(errors='replace')[-500:]}\n")
+            _show_logs(directory)
             raise
         yield world
 
@@ -137,3 +124,33 @@ def _part(command: str, config: str, directory: Path, cluster: ReplicatedCluster
     file.write_text(config)
     with (directory / f"{command}.log").open("wb") as log, store.inside():
         return Child(command, product(command, file, cluster.addresses), stdout=log, stderr=log)
+
+
+@contextlib.contextmanager
+def _hosts(count: int, bed: Testbed, roots: Path, directory: Path, cluster: ReplicatedCluster) -> Iterator[list[Host]]:
+    hosts: list[Host] = []
+    with contextlib.ExitStack() as stack:
+        for number in range(count):
+            places = bed.add_host(), bed.add_host()
+            hosts.append(Host(number, places, roots / str(number), directory, cluster.section(grants.PROBE)))
+            stack.callback(hosts[-1].kill)
+            hosts[-1].start()
+        yield hosts
+
+
+@contextlib.contextmanager
+def _servers(store: Place, targets: Mapping[str, str], directory: Path) -> Iterator[list[Prometheus]]:
+    servers: list[Prometheus] = []
+    with contextlib.ExitStack() as stack:
+        for number, setting in enumerate(SETTINGS):
+            home = directory / f"prometheus-{setting.name}"
+            servers.append(Prometheus(setting, store, _FIRST_PORT + number, targets, home))
+            stack.callback(servers[-1].stop)
+            servers[-1].start()
+        yield servers
+
+
+def _show_logs(directory: Path) -> None:
+    """The ends of all logs, as they go with the directory."""
+    for log in sorted(directory.glob("*.log")):
+        sys.stderr.write(f"{log.name}:\n{log.read_text(errors='replace')[-500:]}\n")
