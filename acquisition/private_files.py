@@ -28,6 +28,14 @@ def private() -> Iterator[None]:
         os.umask(before)
 
 
+def make_secrets_directory(directory: Path) -> None:
+    """Make a directory for secrets that git passes over, wherever it lies; one that holds files, and the current
+    directory, are left as they are. Raises OSError."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.listdir(directory) and not os.path.samefile(directory, os.curdir):
+        write(directory / ".gitignore", "*\n", replace=True)
+
+
 def write(path: Path, data: bytes | str, replace: bool = False, mode: int = MODE) -> None:
     """Write a file that is whole or as it was before; text is UTF-8.
 

@@ -24,7 +24,7 @@ def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_secrets_directory(directory)
         private_files.write(key, pair.key.private_bytes(serialization.Encoding.PEM, form, none))
         try:
             public = pair.certificate.public_bytes(serialization.Encoding.PEM)

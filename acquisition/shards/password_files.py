@@ -22,7 +22,7 @@ def of_all(directory: Path, users: Sequence[str]) -> dict[str, str]:
     Raises CannotCreateError, NoInputError, ConfigError.
     """
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_secrets_directory(directory)
         return {user: _read_or_make(directory, user) for user in users}
     except OSError as error:
         raise CannotCreateError(f"passwords cannot be kept in {directory}: {error}") from error

@@ -98,7 +98,7 @@ def write(path: Path, text: str, replace: bool = False) -> None:
     """A file of mode 0600, whole or as it was before. Raises CannotCreateError, also for one that is there unless it
     is to ``replace``."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_secrets_directory(path.parent)
         private_files.write(path, text, replace)
     except FileExistsError as error:
         raise CannotCreateError(f"{path} is there and is not overwritten") from error

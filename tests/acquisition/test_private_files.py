@@ -116,3 +116,21 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     assert path.read_text() == "one"
     private_files.write(path, b"three", replace=True)
     assert ([each.name for each in tmp_path.iterdir()], path.read_bytes()) == (["a"], b"three")
+
+
+@pytest.mark.needs("git")
+def test_git_passes_over_directories_of_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    for words in (
+        "certificates ca shards --dir secrets/ca", "certificates issue web-1 --ca secrets/ca --out issued",
+        "shards render users --passwords empty", "keys master keys/frames.key",
+        "keys host keys/frames.key web-1 --out hosts", "certificates ca services --dir mine", "keys master here.key",
+    ):  # fmt: skip
+        assert shardpulse(words.split()) == 0
+    status = ["git", "status", "--porcelain", "--untracked-files=all"]
+    seen = subprocess.run(status, check=True, capture_output=True, text=True).stdout.split()[1::2]
+    assert set(seen) == {"here.key", "mine/ca.key", "mine/ca.pem", "mine/notes"}  # what was there is the user's own

@@ -67,7 +67,7 @@ def test_an_authority_vouches_for_nothing_of_the_other(made: Path) -> None:
 
 
 def test_keys_are_nobody_elses_to_read(made: Path) -> None:
-    modes = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in made.rglob("*") if path.is_file()}
+    modes = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in made.rglob("[!.]*") if path.is_file()}
     assert modes == {".pem": 0o644, ".key": 0o600}
 
 
