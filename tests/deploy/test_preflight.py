@@ -93,6 +93,15 @@ def test_a_wrong_name_is_refused_wherever_it_stands(tmp_path: Path) -> None:
     assert unknown == {"controler_patience", "probe_configurations", "probess"}
 
 
+@pytest.mark.parametrize(("book", "needed"), [("remove.yml", "confirmed=yes"), ("drain.yml", "drained=a")])
+def test_who_takes_something_away_checks_names_first(tmp_path: Path, book: str, needed: str) -> None:
+    groups = {"probess": {"hosts": {"a": {}}}}
+    said = play(tmp_path, TWO, book, "-e", needed, "-e", "remove_package=redis-server", groups=groups)
+    assert "variable remove_package (-e) is unknown: did you mean remove_packages?; " in said
+    assert "group probess is unknown: did you mean probes?; " in said
+    assert "UNREACHABLE" not in said
+
+
 def test_names_that_are_listed_are_the_operators(tmp_path: Path) -> None:
     said = play(tmp_path, ONE, zone="x", groups={"racks": {"hosts": {"a": {}}}}, controller_own_names=["zone", "rack*"],
                 controller_command="/no/shardpulse")  # fmt: skip
