@@ -11,6 +11,7 @@ import re
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,6 +24,7 @@ from filters.archive.minutes.values import DAY, Episode, Event
 
 _NOW = BEGAN + 40 * DAY
 _ROWS = 20_000  #: of a day
+_TURNS = 20  #: that each load makes before anything is dropped
 _TELL = "SET deadlock_timeout = '1ms'; SET log_lock_waits = on; SET client_min_messages = log"
 _ACQUIRED = re.compile(r"acquired \w+ on relation .* after ([\d.]+) ms")
 
@@ -44,7 +46,7 @@ class Load:
     """A thread that reads or writes episodes all the time; ``longest`` seconds of a statement, or of a commit."""
 
     def __init__(self, url: str, reads: bool) -> None:
-        self.longest, self.waits = 0.0, Waits()
+        self.longest, self.turns, self.waits = 0.0, 0, Waits()
         self._store, self._reads = open_store(url), reads
         self._stop = threading.Event()
         event.listen(self._store._engine, "connect", self._connected)
@@ -58,6 +60,11 @@ class Load:
         self._store.close()
         self._work_done.result()
 
+    @property
+    def ended(self) -> bool:
+        """Whether something has ended it."""
+        return self._work_done.done()
+
     def _connected(self, connection: Any, _: object) -> None:
         connection.cursor().execute(_TELL)
         connection.commit()
@@ -70,10 +77,17 @@ class Load:
             began = time.perf_counter()
             self._read() if self._reads else _write(writer, number)
             self.longest = max(self.longest, time.perf_counter() - began)
+            self.turns = number
 
     def _read(self) -> None:
         with self._store._engine.connect() as connection:
             connection.execute(text(f"SELECT count(*) FROM episodes WHERE day >= {_NOW - 99 * DAY}")).all()
+
+
+def _run_in(loads: Sequence[Load]) -> None:
+    """Until each has done enough to know how long a statement takes while nothing is dropped."""
+    while any(one.turns < _TURNS and not one.ended for one in loads):
+        time.sleep(0.01)
 
 
 def dropping(url: str, days: int = 6) -> dict[str, float]:
@@ -85,7 +99,7 @@ def dropping(url: str, days: int = 6) -> dict[str, float]:
             writer.write(episodes=tuple(_episode(1, n, start + n / 10) for n in range(_ROWS)))
         loads = [Load(url, reads) for reads in (True, False)]
         try:
-            time.sleep(1)
+            _run_in(loads)
             before = max(one.longest for one in loads)
             took = _drop(store, 10 * days)
         finally:

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import UsageError
-from acquisition.link.cluster import read_layout
+from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.books import read_books
+from acquisition.snapshot.books import Account, read_books
+from acquisition.wire.layout import Layout
 from experiments.harness import machine, outcome, pipeline
 from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
@@ -41,6 +42,7 @@ _ROWS = 360
 _ENOUGH = 10  #: replacements of every process after which one must have been seen
 _SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; who is silent meanwhile is not forgotten
 _HELD_SECONDS = 60.0
+_SETTLE_SECONDS = 10.0
 _LONG = 1800.0  #: from so many seconds on, expiry is the product's own
 
 #: Why it does not count, the figures, the rows.
@@ -223,6 +225,16 @@ def _came(comers: Child | None) -> dict[str, int]:
     return {f"{name}_came": count for name, count in comers.receive(30.0).items()}
 
 
+def _settled(cluster: Cluster, layout: Layout, host: int) -> list[Account]:
+    """All accounts, as soon as the filter has taken what a host has sent; those of the moment where it does not."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        accounts = read_books(cluster, layout)
+        if not any(account.pending for account in accounts if account.host == host) or time.monotonic() > deadline:
+            return accounts
+        time.sleep(0.05)
+
+
 def _finish(
     given: argparse.Namespace,
     parts: Pipeline,
@@ -242,10 +254,9 @@ def _finish(
     load.send({"do": "stop"})
     replaced = load.receive(30.0)
     probe.stop()
-    time.sleep(1.0)  # the filter takes what the probe sent last
-    accounts = read_books(parts.cluster, layout)
-    steady = of_hosts(accounts, range(parts.options.hosts))
     probe_host = host_id(local_probe.HOST)
+    accounts = _settled(parts.cluster, layout, probe_host)
+    steady = of_hosts(accounts, range(parts.options.hosts))
     own = [account for account in accounts if account.host == probe_host]
     made = sum(report["counts"]["samples"] for report in reports)
     vanished = sum(gone.made for gone in cohorts.gone)

@@ -23,7 +23,7 @@ from experiments.emulation.workload import Workload, host_number, resource_set
 from experiments.processes import access
 from experiments.processes.access import Access
 from experiments.processes.agent import SHARD
-from experiments.testbed.cluster import wait_until
+from experiments.testbed.cluster import pause, wait_until
 from experiments.testbed.machines import Machine, order
 from experiments.testbed.topology import Topology
 from probes.metrics import HOST
@@ -140,7 +140,7 @@ class Pipeline:
 
     def _await_shard(self) -> None:
         self.check()
-        time.sleep(0.05)
+        pause()
 
     def _shard_files(self, staged: Path, machine: Machine, found: dict[str, Any]) -> dict[str, str]:
         """What its directory holds, made in ``staged``."""
