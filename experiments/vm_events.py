@@ -12,13 +12,14 @@ import argparse
 import json
 import os
 import random
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,11 +35,12 @@ from experiments.processes.program import program
 
 _QEMU = "qemu-system-x86_64"
 _QUESTION = "/v1/snapshot?set=vms&metric=memory_assigned_bytes&reading=latest&fields=validity"
-_PATIENCE, _PAUSE = 60.0, 0.03
-_PREFIX = "events-"  #: other guests of this machine have other names
+_PATIENCE, _PAUSE, _SETTLES = 60.0, 0.03, 10.0
+_PREFIX = f"events-{os.getpid()}-"  #: other guests of this machine have other names
+_OF_A_PROCESS = re.compile(r"/proc/\d+(?=/)")
 _HALT = (b"\xf4" * 0xFFF0 + b"\xfa\xf4\xeb\xfd").ljust(1 << 16, b"\xf4")  #: a ROM: cli; hlt; jmp
 
-NEEDS = (needs.tool(_QEMU, "qemu-system-x86"),)
+NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("setpriv", "util-linux"))
 
 
 class Delays(NamedTuple):
@@ -85,19 +87,10 @@ class Stage:
     def start(self, number: int) -> str:
         """Start a guest; its name."""
         name = f"{_PREFIX}{number}"
-        words = [
-            "-accel",
-            "tcg",
-            "-name",
-            f"guest={name}",
-            "-uuid",
-            f"0a1b2c3d-0000-4000-8000-{number:012x}",
-            "-m",
-            "16",
-        ]
+        words = ["-accel", "tcg", "-name", f"guest={name}", "-uuid", str(uuid.uuid4()), "-m", "16"]
         words += ["-display", "none", "-nodefaults", "-bios", f"{self.directory}/rom"]
         self._guests[name] = subprocess.Popen(
-            lifeline.tied([shutil.which(_QEMU) or _QEMU, *words]), stdin=subprocess.DEVNULL
+            ["setpriv", "--pdeathsig", "KILL", _QEMU, *words], stdin=subprocess.DEVNULL
         )
         return name
 
@@ -132,9 +125,27 @@ class Stage:
             time.sleep(_PAUSE)
         return list(took.values())
 
-    def descriptors(self) -> int:
-        """How many the probe has open."""
-        return len(os.listdir(f"/proc/{self._children[-1].pid}/fd"))
+    def left(self) -> int:
+        """How many descriptors of processes that are gone the probe has open, once there are none or after a while."""
+        deadline = time.monotonic() + _SETTLES
+        while (found := sum(map(_is_of_the_dead, self._descriptors()))) and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+        return found
+
+    def _descriptors(self) -> list[tuple[str, str]]:
+        """What the probe has open: where a descriptor leads, and what the kernel says about it."""
+        base, found = Path(f"/proc/{self._children[-1].pid}"), []
+        for number in os.listdir(base / "fd"):
+            with suppress(FileNotFoundError):
+                found.append((os.readlink(base / "fd" / number), (base / "fdinfo" / number).read_text()))
+        return found
+
+
+def _is_of_the_dead(descriptor: tuple[str, str]) -> bool:
+    """A file of a process in /proc, or a pidfd (proc(5): its Pid is then -1)."""
+    target, info = descriptor
+    process = _OF_A_PROCESS.match(target)
+    return "Pid:\t-1\n" in info or (process is not None and not os.path.exists(process[0]))
 
 
 def measure(stage: Stage, vms: int, together: int) -> tuple[Delays, Delays]:
@@ -191,19 +202,18 @@ def main(argv: list[str]) -> int:
         stage.until(warm, there=True)
         stage.kill_all()
         stage.until(warm, there=False)
-        before = stage.descriptors()
         starts, stops = measure(stage, given.vms, given.together)
         chance = random.Random(given.seed)
         for number in range(given.storms):
             storm(stage, 1000 * (number + 1), given.size, chance)
-        left = stage.descriptors() - before
+        left = stage.left()
         twice = sorted(stage.twice)
     failures += [
         f"{what} within {found.p95} s at the 95th percentile, not {given.within}"
         for what, found in (("starts", starts), ("stops", stops))
         if found.p95 > given.within
     ]
-    failures += [f"the probe has {left} more descriptors than before"] if left > 0 else []
+    failures += [f"the probe has {left} descriptors of processes that are gone"] if left else []
     failures += [f"there twice: {twice}"] if twice else []
     document = {"starts": starts._asdict(), "stops": stops._asdict(), "stormed": given.storms * given.size}
     print(json.dumps({"passed": not failures, **document, "descriptors_left": left, "failures": failures}, indent=2))

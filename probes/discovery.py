@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from probes.guest_process import command_line, executable, guest_of
 from probes.host_facts import HostFacts
-from probes.newcomers import Newcomers
+from probes.newcomers import Newcomers, is_thread
 from probes.procfs import read_once
 from probes.qemu import Guest, is_qemu
 
@@ -143,7 +143,7 @@ class Discovery:
         """Look for guests only, among those that have come since the newest scan: one that starts is seen long before
         the next scan, for the price of a link that is read of each newcomer."""
         self._pending.update(self._come(False))
-        before = len(self._known)
+        come = False
         for pid in list(self._pending):
             base = f"{self._facts.proc}/{pid}"
             program = executable(base)
@@ -153,7 +153,8 @@ class Discovery:
                 found = self._look(pid, False)
                 if found is not None and found.guest is not None:
                     self._take(pid, found)
-        if len(self._known) > before:
+                    come = True
+        if come:
             self._choose_again()
 
     def _come(self, every: bool) -> list[int]:
@@ -190,6 +191,8 @@ class Discovery:
 
     def _take(self, pid: int, found: Found | None) -> None:
         known = found if found is not None and (found.selected or found.guest is not None) else None
+        if known is not None and known != self._known.get(pid) and is_thread(f"{self._facts.proc}/{pid}"):
+            known = None  # a thread has the pid of a process that has ended
         if known != self._known.get(pid):
             self._differs = True
             if known is None:
@@ -204,7 +207,7 @@ class Discovery:
     def _list(self) -> list[int]:
         """List all; those of them that are new."""
         listed = {int(name) for name in os.listdir(self._facts.proc) if name.isdecimal()}
-        new = list(listed - self._listed)
+        new = [pid for pid in listed if pid not in self._listed or self._newcomers.handed_out(pid)]
         self._listed = listed
         for pid in self._known.keys() - listed:
             del self._known[pid]

@@ -279,6 +279,30 @@ def test_threads_of_the_kernel_are_not_looked_into_again_before_pids_go_round(
     assert discovery.processes[40].command == "java"
 
 
+def test_thread_with_the_pid_of_a_former_process_is_not_found(proc: FakeProc) -> None:
+    proc.newest(99)
+    found = proc.discovery(Selection())
+    proc.remove(60)
+    for _ in range(12):  # in each round every pid that was listed is looked into again
+        proc.add(60, "kvm", "kvm -m 5")
+        (proc.path / "60" / "status").write_text("Name:\tkvm\nTgid:\t50\n")
+        found.scan()
+        assert 60 not in found.guests
+
+
+def test_guest_is_found_at_a_glance_when_pids_have_gone_round(proc: FakeProc) -> None:
+    for number in range(20):
+        proc.add(1000 + number, f"one{number}")
+    proc.newest(1019)
+    found = proc.discovery(Selection())
+    proc.add(50, "kvm", "kvm -m 5")  # this pid was listed before, as another process
+    found.glance()
+    assert 50 not in found.guests
+    proc.newest(55)
+    found.glance()
+    assert 50 in found.guests
+
+
 def test_a_helper_that_the_kernel_starts_is_found_once_it_is_a_program(proc: FakeProc) -> None:
     for number in range(100):
         proc.add(1000 + number, f"one{number}")
