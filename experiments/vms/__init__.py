@@ -1,0 +1,1 @@
+"""What it costs to watch virtual machines; see ``__main__``."""
