@@ -1,9 +1,11 @@
 """``python -m experiments.live_migration``: a real guest migrates between two hosts; every reader says where it is.
 
 Two process-id namespaces stand for two hosts: in each runs a real probe, which sees only the processes of its own, and
-a real qemu. A busy guest is migrated live (QMP ``migrate``), once cancelled and ``--migrations`` times for good, to and
-fro, and is asked for all the time by readers that have never read before: each must see it where it runs, and none a
-conflict. Needs root (unshare(1)), qemu-system-x86_64 and, for
+a real qemu. A busy guest is migrated live (QMP ``migrate``) ``--migrations`` times, to and fro: at random it ends well,
+is cancelled, or one of the two processes is killed on the way, the source's with the guest in it. Readers that have
+never read before ask for it all the time: each must see it where it runs, never elsewhere, and none a conflict. At last
+the guest is started once more on the other host, with the same uuid and name: readers must say that it runs twice, and
+that it does not once one copy has ended. Needs root (unshare(1)), qemu-system-x86_64 and, for
 ``--accelerator kvm``, /dev/kvm.
 """
 
@@ -13,6 +15,7 @@ import argparse
 import json
 import math
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +41,8 @@ _UUID = "0a1b2c3d-0000-4000-8000-000000000001"
 _QEMU = "qemu-system-x86_64"
 _LOADED_AT = 0x7C00
 _PATIENCE = 30.0
+#: How a migration may end, the last three as faults.
+_WELL, _CANCELLED, _TARGET_KILLED, _SOURCE_KILLED = ENDS = ("well", "cancelled", "target killed", "source killed")
 _SLOWLY, _FAST = 1 << 18, 100 << 20  #: bytes/s of a migration: one that is still under way, one that ends
 
 
@@ -98,6 +105,14 @@ class Monitor:
             self._file.read()
         self.close()
 
+    def kill(self) -> None:
+        """End the process at once, wherever it is, and wait until it has gone."""
+        pid = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        with suppress(OSError):  # it may have ended
+            os.kill(pid, signal.SIGKILL)
+            self._file.read()
+        self.close()
+
     def close(self) -> None:
         """Of a process that may have ended."""
         with suppress(OSError):
@@ -146,7 +161,8 @@ class Stage:
         """Start a qemu process on a host."""
         monitor = self.directory / f"{name}-{serial}.qmp"
         command = (
-            f"{_QEMU} -accel {self._accelerator} -name guest=mover -uuid {_UUID} -m 256 -display none -nodefaults"
+            f"{_QEMU} -accel {self._accelerator} -name guest=mover,debug-threads=on -uuid {_UUID}"
+            " -m 256 -display none -nodefaults"
             f" -drive file={self.directory}/floppy,format=raw,if=floppy,readonly=on"
             f" -qmp unix:{monitor},server=on,wait=off" + (" -incoming defer" if incoming else "")
         )
@@ -180,6 +196,16 @@ class Stage:
             time.sleep(0.1)
         return f"the guest is not {state} on {host} within {_PATIENCE:g} s: {self.seen[-1:]}"
 
+    def until_twice(self, hosts: set[str]) -> str:
+        """Look until the guest runs on exactly these hosts, none: not on several; what went wrong."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            found = self.look()
+            if found is not None and set(found.running_hosts) == hosts:
+                return ""
+            time.sleep(0.1)
+        return f"readers do not say within {_PATIENCE:g} s that the guest runs on {sorted(hosts) or 'one host only'}"
+
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     if child.poll() is None:
@@ -195,35 +221,63 @@ def _no_namespace() -> str:
 
 
 class Performed(NamedTuple):
-    """How many migrations have ended at the other host, in so many seconds, and what was not as it must be."""
+    """How many migrations have ended, by how, in so many seconds, and what was not as it must be."""
 
     migrations: int
+    ends: dict[str, int]
     seconds: float
     failures: list[str]
 
 
-def perform(stage: Stage, migrations: int, seconds: float = math.inf) -> Performed:
-    """Migrate and cancel; then migrate and let the source end, to and fro, until so many are done or so many seconds
-    have passed."""
+def perform(stage: Stage, ends: Iterable[str], seconds: float = math.inf) -> Performed:
+    """Migrations that end so, one after the other, until so many seconds have passed; then two guests at once."""
     for name in ("a", "b"):
         stage.host(name)
-    source = stage.guest("a", 0, incoming=False)
+    guest, host = stage.guest("a", 0, incoming=False), "a"
     failures = [stage.until("a", RUNNING, never="b")]
-    target = _begin(stage, source, ("a", "b"), 1, _SLOWLY, failures)
-    failures.append(stage.until("a", MIGRATING, never="b"))
-    source.ask("migrate_cancel")
-    failures.append(stage.until("a", RUNNING, never="b"))
-    target.close()
-    began, done = time.monotonic(), 0
-    while done < migrations and time.monotonic() - began < seconds:
-        here, there = ("a", "b") if done % 2 == 0 else ("b", "a")
-        target = _begin(stage, source, (here, there), done + 2, _FAST, failures)
+    began, done = time.monotonic(), Counter[str]()
+    for serial, end in enumerate(ends, 1):
+        if time.monotonic() - began >= seconds:
+            break
+        guest, host = _migrate(stage, guest, host, end, 2 * serial, failures)
+        done[end] += 1
+    took = round(time.monotonic() - began, 1)
+    copy = stage.guest(_other(host), 1, incoming=False)
+    failures.append(stage.until_twice({"a", "b"}))
+    copy.end()
+    failures.append(stage.until_twice(set()))
+    failures.append(stage.until(host, RUNNING, never=_other(host)))
+    guest.end()
+    return Performed(done.total(), dict(done), took, [failure for failure in failures if failure])
+
+
+def _other(host: str) -> str:
+    return "b" if host == "a" else "a"
+
+
+def _migrate(
+    stage: Stage, source: Monitor, here: str, end: str, serial: int, failures: list[str]
+) -> tuple[Monitor, str]:
+    """One migration; the process that has the guest then, and its host."""
+    there = _other(here)
+    target = _begin(stage, source, (here, there), serial, _FAST if end == _WELL else _SLOWLY, failures)
+    if end == _WELL:
         failures.append(stage.until(there, MIGRATING))
         source.end()
         failures.append(stage.until(there, RUNNING, never=here))
-        source, done = target, done + 1
-    source.end()
-    return Performed(done, round(time.monotonic() - began, 1), [failure for failure in failures if failure])
+        return target, there
+    failures.append(stage.until(here, MIGRATING, never=there))
+    if end == _SOURCE_KILLED:  # the guest is gone, and what waited for it, which ends by itself, never had it
+        source.kill()
+        target.close()
+        source = stage.guest(here, serial + 1, incoming=False)
+    elif end == _TARGET_KILLED:
+        target.kill()
+    else:
+        source.ask("migrate_cancel")
+        target.close()  # it has ended by itself
+    failures.append(stage.until(here, RUNNING, never=there))
+    return source, here
 
 
 def _begin(
@@ -248,13 +302,16 @@ def main(argv: list[str]) -> int:
     """Perform and print; 0 when every answer was right."""
     made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
-    made.add_argument("--migrations", type=int, default=1, metavar="N", help="migrations for good (default 1)")
+    made.add_argument("--migrations", type=int, default=4, metavar="N", help="migrations (default 4: one of each end)")
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="determines how they end, beyond the first four")
     made.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin none after so many seconds")
     given = made.parse_args(argv)
     needs.require(*NEEDS)
     with ExitStack() as stack:
         stage = Stage(stack, given.accelerator)
-        done = perform(stage, given.migrations, given.seconds)
+        chance = random.Random(given.seed)
+        ends = (ENDS[number] if number < len(ENDS) else chance.choice(ENDS) for number in range(given.migrations))
+        done = perform(stage, ends, given.seconds)
     document = {"accelerator": given.accelerator, "passed": not done.failures, **done._asdict()}
     print(json.dumps({**document, "seen": [seen._asdict() for seen in stage.seen]}, indent=2))
     return 1 if done.failures else 0

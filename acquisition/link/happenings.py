@@ -21,6 +21,8 @@ from acquisition.wire import keys
 CONFLICT, CONFLICT_OVER = "conflict", "conflict_over"
 #: A VM has another name since it migrated, or the uuid of another VM; recorded once a minute while it is so.
 VM_RENAMED, VM_COPIED = "vm_renamed", "vm_copied"
+#: Its vCPUs run on two hosts at once, recorded once a minute while they do; and they do so no longer.
+VM_TWICE, VM_ONCE = "vm_runs_twice", "vm_runs_once"
 MISNAMED = "misnamed"  #: the tables of a host give it the name of another one
 _KEEP_ENTRIES = 1000  #: of a partition
 _KEEP_MILLISECONDS = 30 * 86_400_000

@@ -8,8 +8,9 @@ destination was started to receive it and is idle. Only one of them runs the gue
 2. If none does: the youngest that has ever run it, of those that have reported within the limit (or of all).
    The guest is idle, or stands still between source and destination; what has never run it is an incoming process.
 3. If none is known to have run it, it may be emulated, or its kernel does not separate guest time from system time.
-   Then CPU time takes its place, which proves less, as receiving a guest takes CPU too: the oldest stays until
-   it has ended, or stands still while another does not.
+   Then the CPU time of its vCPU threads takes its place, or, where they are not known, that of the process, which
+   proves less, as receiving a guest takes CPU too: the oldest stays until it has ended, or stands still while another
+   does not.
 
 An aborted migration reverts by rule 1 or, as soon as the other process has ended, by itself.
 
@@ -20,6 +21,9 @@ where CPU time advances in both, a CONFLICT, and neither keeps the VM, or anythi
 One id and several names are several VMs, copies of which nobody changed the id, unless a process was started to receive
 a guest: while that has not run, and where the guest has changed over, it is the VM of the older process under another
 name (``vms_of``). The VM that was seen first keeps the id.
+
+Where its vCPUs have run on two hosts at once for some seconds it *runs twice* (``Placement.running_hosts``): a broken
+migration has left two copies, which may write to one disk.
 
 /proc cannot distinguish a paused guest from an idle one. Both have no guest time in a tick.
 """
@@ -50,6 +54,9 @@ STATES = (RUNNING, MIGRATING, INCOMING, CONFLICT, ARRIVING, UNSEEN)
 
 #: Seconds after a guest first ran in which the process that it came from may still have run in the same tick.
 _SWITCH_SECONDS = 3.0
+#: CPU time of vCPUs, in cores, that is no noise; and the part of it that its average has come to when they have run for
+#: some seconds (0.7 time constants): in the tick of a switch both have run.
+_ADVANCES, _SETTLED = 0.001, 0.5
 #: What a row is that is not the place of its VM.
 SHADOW = "shadow"
 
@@ -85,6 +92,12 @@ class Placement(NamedTuple):
         return tuple(
             each for each in self.evidence if each.host_id != self.host_id and _is_there(each) and _claims(each)
         )
+
+    @property
+    def running_hosts(self) -> tuple[str, ...]:
+        """The hosts on which its vCPUs run, by their own word, where these are several: it runs twice. Empty else."""
+        hosts = {each.host_id: each.host for each in self.evidence if _is_there(each) and _keeps_running(each)}
+        return tuple(hosts.values()) if len(hosts) > 1 else ()
 
     @property
     def source(self) -> str | None:
@@ -156,6 +169,12 @@ def _is_there(process: VmEvidence) -> bool:
     return process.certain and not process.unheard
 
 
+def _keeps_running(process: VmEvidence) -> bool:
+    vcpus = process.guest if process.run.now is None else process.run
+    now = vcpus.now or 0.0
+    return process.host_state == CURRENT and now >= _ADVANCES and (vcpus.mean or 0.0) >= _SETTLED * now
+
+
 def _state_beside(place: VmEvidence, others: Sequence[VmEvidence], oldest: VmEvidence) -> str:
     """Of a VM that several processes have: how long both have been seen, by the filter's clock."""
     now = max(process.filtered for process in (place, *others))
@@ -215,16 +234,16 @@ def _by_cpu_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
 
 def _has_taken_over(older: VmEvidence, younger: VmEvidence) -> bool:
     """While both stand still their averages fall alike: the larger one stays the larger."""
-    if younger.cpu.now is None:
+    if younger.load.now is None or (younger.run.now is not None and younger.waits_for_guest):
         return False
-    works = younger.cpu.now >= STANDSTILL
+    works = younger.load.now >= STANDSTILL
     if older.unheard:
         return works
     if not older.certain:
         return works and not younger.incoming
-    if older.cpu.now is None or older.cpu.now >= STANDSTILL:
+    if older.load.now is None or older.load.now >= STANDSTILL:
         return False
-    return works or (younger.cpu.mean or 0.0) > (older.cpu.mean or 0.0)
+    return works or (younger.load.mean or 0.0) > (older.load.mean or 0.0)
 
 
 _NO_COPIES: Mapping[tuple[int, int], str] = {}

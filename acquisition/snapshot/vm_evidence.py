@@ -84,7 +84,13 @@ class VmEvidence(NamedTuple):
         """Whether CPU time of the VM advances here, by guest time or, where that says nothing, by all of it."""
         if self.guest.ever:
             return self.guest.now is None or self.guest.now > 0.0
-        return not self.waits_for_guest and (self.cpu.now or 0.0) >= STANDSTILL
+        return not self.waits_for_guest and (self.load.now or 0.0) >= STANDSTILL
+
+    @property
+    def load(self) -> Meter:
+        """What stands for guest time where that is not booked: the CPU time of its vCPU threads, else all of it, which
+        has the receiving of a guest in it."""
+        return self.cpu if self.run == Meter() else self.run
 
     @property
     def waits_for_guest(self) -> bool:
@@ -92,7 +98,11 @@ class VmEvidence(NamedTuple):
 
         Its host may be late: what the process uses is not the load of the VM then either.
         """
-        if self.guest.ever or not (self.incoming and self.kvm):
+        if self.guest.ever or not self.incoming:
+            return False
+        if self.run.now is not None:
+            return self.run.now < STANDSTILL
+        if not self.kvm:
             return False
         return self.accounted or (self.cpu.mean or 0.0) < STANDSTILL
 

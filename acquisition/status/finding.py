@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from acquisition import compiled
 from acquisition.errors import FrameError
-from acquisition.link.happenings import CONFLICT
+from acquisition.link.happenings import CONFLICT, VM_TWICE
 from acquisition.link.resp import Address
 from acquisition.model.identity import is_own_name
 from acquisition.shards import resilience
@@ -150,7 +150,7 @@ def of_lately(told: Iterable[Told], accounts: Sequence[Account]) -> list[Finding
     for kind, host, vm, reason in told:
         name = names.get(host) or f"{host:016x}"
         if vm:
-            found.append(Finding(NOTE, f"VM {vm}", reason))
+            found.append(Finding(DOWN if kind == VM_TWICE else NOTE, f"VM {vm}", reason))
         else:
             found.append(Finding(STALE, f"host {name}", _LATELY[kind].format(reason=reason, name=name)))
     return found

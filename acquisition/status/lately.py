@@ -10,16 +10,16 @@ from typing import NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
-from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_COPIED, VM_RENAMED, Entry
+from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_COPIED, VM_ONCE, VM_RENAMED, VM_TWICE, Entry
 from acquisition.snapshot.registered import noted
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from acquisition.wire.rejected import LIMIT
 
 _SECONDS = 300.0
-_ENDS = {CONFLICT_OVER: CONFLICT}
+_ENDS = {CONFLICT_OVER: CONFLICT, VM_ONCE: VM_TWICE}
 _OF_HOSTS = {LIMIT, CONFLICT}
-_OF_VMS = {VM_RENAMED, VM_COPIED}
+_OF_VMS = {VM_RENAMED, VM_COPIED, VM_TWICE}
 
 
 class Told(NamedTuple):
@@ -46,10 +46,14 @@ def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseEr
 
 
 def _take(found: dict[tuple[str, int, str], str], event: Entry) -> None:
-    reason = str(event.details.get("reason", ""))
-    if event.host is not None and event.kind in _ENDS:
-        found.pop((_ENDS[event.kind], event.host, ""), None)
-    elif event.host is not None and event.kind in _OF_HOSTS:
-        found[event.kind, event.host, ""] = reason
-    elif event.kind in _OF_VMS:
-        found[event.kind, 0, str(event.details.get("vm", ""))] = reason
+    kind = _ENDS.get(event.kind, event.kind)
+    if kind in _OF_VMS:
+        about = kind, 0, str(event.details.get("vm", ""))
+    elif kind in _OF_HOSTS and event.host is not None:
+        about = kind, event.host, ""
+    else:
+        return
+    if kind == event.kind:
+        found[about] = str(event.details.get("reason", ""))
+    else:
+        found.pop(about, None)

@@ -140,14 +140,15 @@ def _rows(snapshot: Snapshot, blocks: Sequence[Block], selection: Chosen, labels
         view = _View(block)
         for row in wanted:
             entity = block.entities[row]
+            vm = snapshot.placements.id_of(block.host_id, entity)
             means: dict[str, Any] = {metric: view.mean(row, metric) for metric in FIGURES}
             yield VmRow(
-                id=f"{entity.id:016x}", name=entity.name, stable=entity.stable,
-                owner_id=owner_id(entity.name, entity.stable, entity.labels), host=block.host,
+                id=f"{entity.id:016x}", name=entity.name, stable=vm,
+                owner_id=owner_id(entity.name, vm, entity.labels), host=block.host,
                 host_id=f"{block.host_id:016x}", state=view.state(row), validity=view.validity(row),
                 age_seconds=shortened(block.age_seconds), labels=dict(labels(entity)),
                 shadow=snapshot.placements.is_shadow(block.host_id, entity.id),
-                migrating=snapshot.placements.is_migrating(entity.stable), **means,
+                migrating=snapshot.placements.is_migrating(vm), **means,
             )  # fmt: skip
 
 

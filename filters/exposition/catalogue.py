@@ -20,7 +20,7 @@ def families() -> dict[str, list[Family]]:
         "Each resource set of each host": [*_of(sets.FIGURES), sets.SAMPLES],
         "Samples that are not valid": [samples.INVALID, samples.WITHOUT_VALUE, samples.STALE],
         "Decision inputs": [inputs.WINDOW, inputs.COUNTED, inputs.PLATEAU, inputs.WARMING],
-        "Entities": [entities.IDENTITY, entities.VM_STATE, entities.SHADOW],
+        "Entities": [entities.IDENTITY, entities.VM_STATE, entities.SHADOW, entities.RUNS_TWICE],
         "Books and probes": [
             *_of(pipeline.LEDGER), *_of(pipeline.BOOKS), *_of(pipeline.PROBE), pipeline.WITHOUT_VALUE,
         ],

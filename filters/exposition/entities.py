@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from acquisition.model.codes import VALID
 from acquisition.model.vm_state import state_of
 from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placements
+from acquisition.snapshot.placement import Placement, Placements
 from acquisition.wire.planes import LAST
 from acquisition.wire.table import VM
 from filters.exposition import naming, syntax
@@ -29,6 +29,11 @@ VM_STATE = Family(
     "1 for each VM by its state: running, stopped (its figures are no load), incoming; absent where it is not known",
     labels=(*ENTITY, "state"),
 )  # fmt: skip
+RUNS_TWICE = Family(
+    "shardpulse_vm_runs_twice", GAUGE,
+    "1 for each VM whose vCPUs run on several hosts at once, by the words of these; absent for all others",
+    labels=("vm", "hosts"),
+)  # fmt: skip
 
 
 def families(
@@ -44,6 +49,7 @@ def families(
     found: list[Filled] = [(IDENTITY, infos), (VM_STATE, [row for block in shown for row in _states(block, hosts)])]
     if entities and placements.shadows:
         found.append((SHADOW, [row for block in shown for row in _shadows(block, hosts, placements)]))
+    found.append((RUNS_TWICE, [_twice(each) for each in placements.contested.values() if each.running_hosts]))
     return [(family, rows) for family, rows in found if rows or family is IDENTITY]
 
 
@@ -56,6 +62,10 @@ def _identities(block: Block, host: str, resource_set: str) -> list[Series]:
         own = {naming.label_name(str(name)): str(value) for name, value in entity.labels.items()}
         found.append((syntax.labels((*IDENTITY.labels, *own), (*values, *own.values())), 1))
     return found
+
+
+def _twice(placement: Placement) -> Series:
+    return syntax.labels(RUNS_TWICE.labels, (placement.vm, ",".join(placement.running_hosts))), 1
 
 
 def _states(block: Block, hosts: Mapping[int, str]) -> list[Series]:

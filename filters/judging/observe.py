@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, overload
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.happenings import VM_COPIED, VM_RENAMED
+from acquisition.link.happenings import VM_COPIED, VM_RENAMED, VM_TWICE
 from acquisition.model import codes, vm_state
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
@@ -314,7 +314,15 @@ def _conflicts(placement: Placement) -> Iterator[Conflict]:
 
 
 def _remarks(places: Placements) -> Iterator[Remark]:
-    """VMs that get another name as they migrate, and those that another one has the uuid of."""
+    """VMs that run twice, those that get another name as they migrate, and those that another one has the uuid of."""
+    for vm, placement in places.contested.items():
+        if placement.running_hosts:
+            name, hosts = placement.evidence[0].name, " and ".join(placement.running_hosts)
+            text = (
+                f"{name} RUNS TWICE: its vCPUs run on {hosts} at once, which may destroy its disks. Stop one of the "
+                "two now: docs/moves.md says how to choose"
+            )
+            yield Remark(vm, VM_TWICE, text)
     for vm, placement in places.contested.items():
         first, last = placement.evidence[0], placement.evidence[-1]
         if first.name != last.name:

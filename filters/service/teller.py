@@ -13,7 +13,7 @@ from acquisition import log
 from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, Happening, Turn
+from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_ONCE, VM_TWICE, Happening, Turn
 from acquisition.link.resp import raise_for
 from acquisition.printable import printable
 from acquisition.wire import keys
@@ -140,7 +140,9 @@ class Teller:
                 details = {"vm": printable(each.vm), "reason": printable(each.text)}
                 yield _NO_HOST, Happening(name, str(minute), Turn.CHANGE, now, each.kind, "", details)
         for name in known.keys() - found.keys():
-            yield _NO_HOST, Happening(name, "", Turn.END, now)
+            twice, vm = f"{_REMARK}{VM_TWICE}:", {"vm": name.rpartition(f"{VM_TWICE}:")[2]}
+            over = (VM_ONCE, "", vm) if name.startswith(twice) else ()
+            yield _NO_HOST, Happening(name, "", Turn.END, now, *over)
 
     def _sight(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
         assert self._told is not None

@@ -252,6 +252,53 @@ def test_without_guest_time_cpu_time_decides(older: Meter, younger: Meter, place
     assert settle("u", [second, down]).host == ("b" if younger is WORKS else "a")
 
 
+def emulated(host: str, born: float, run: Meter, **changes: object) -> VmEvidence:
+    """A process whose kernel books no guest time; receiving and emulating take CPU."""
+    return process(host, born, NEVER, kvm=False, cpu=WORKS, run=run, **changes)
+
+
+@pytest.mark.parametrize(
+    ("older", "younger", "expected"),
+    [
+        (WORKS, Meter(0.0007, 0.0001), ("a", MIGRATING)),  # it receives: its vCPUs have never run
+        (STOOD_STILL, Meter(0.0, 0.0001), ("a", MIGRATING)),  # the guest stands still between the two
+        (Meter(0.0, 0.0), Meter(0.0007, 0.01), ("a", MIGRATING)),  # an idle guest is not what was started last
+        (STOOD_STILL, Meter(0.7, 0.1), ("b", MIGRATING)),
+        (Meter(0.3, 0.6), Meter(0.2, 0.04), ("a", MIGRATING)),  # both in the tick of the switch
+    ],
+)
+def test_where_guest_time_is_not_booked_vcpu_time_decides(
+    older: Meter, younger: Meter, expected: tuple[str, str]
+) -> None:
+    assert where(emulated("a", 0, older), emulated("b", 100, younger, incoming=True))[:2] == expected
+
+
+def test_guest_that_was_never_received_is_not_where_its_process_burns_cpu() -> None:
+    waiting = emulated("b", 100, Meter(0.0, 0.0001), incoming=True)
+    assert where(emulated("a", 0, STOOD_STILL, host_state=DOWN), waiting)[0] == "a"
+    assert where(waiting)[:2] == ("b", ARRIVING)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "twice"),
+    [
+        (WORKS, WORKS, True),
+        (Meter(0.002, 0.002), Meter(0.9, 0.5), True),
+        (Meter(0.3, 0.6), Meter(0.2, 0.04), False),  # the tick of a switch
+        (STOOD_STILL, WORKS, False),
+        (WORKS, Meter(0.0007, 0.0005), False),
+        (WORKS, NOTHING, False),
+    ],
+)
+def test_vm_runs_twice_where_vcpus_advance_on_two_hosts(first: Meter, second: Meter, twice: bool) -> None:
+    for kind in (emulated, process):  # by vCPU time, and by guest time where that is booked
+        both = [kind("a", 0, first), kind("b", 100, second)]
+        assert settle("u", both).running_hosts == (("a", "b") if twice else ())
+        gone = both[0]._replace(host_state=LATE)
+        assert settle("u", [gone, both[1]]).running_hosts == ()
+    assert settle("u", [emulated("a", 0, WORKS), emulated("a", 100, WORKS)]).running_hosts == ()
+
+
 def test_without_any_age_the_one_that_has_worked_is_the_older() -> None:
     assert where(process("b", None, NEVER, kvm=False, cpu=NEVER), process("a", None, kvm=False, cpu=WORKS))[0] == "a"
     assert where(process("a", None, NEVER, kvm=False, cpu=NEVER), process("b", None, kvm=False, cpu=WORKS))[0] == "b"
@@ -270,6 +317,7 @@ EVIDENCE = st.lists(
         kvm=st.booleans(),
         accounted=st.booleans(),
         incoming=st.booleans(),
+        run=METERS,
     ),
     min_size=1,
     max_size=4,

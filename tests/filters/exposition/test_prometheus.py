@@ -139,7 +139,7 @@ def test_promtool_finds_nothing_to_complain_about(scraped: Scraped) -> None:
 
 
 def test_rules_and_example_are_valid() -> None:
-    assert "SUCCESS: 18 rules found" in check("check", "rules", str(RULES))
+    assert "SUCCESS: 19 rules found" in check("check", "rules", str(RULES))
     check("check", "config", str(ROOT / "deploy/prometheus/prometheus.yml"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.inputs import Inputs
-from acquisition.errors import EXIT_TEMPORARY
+from acquisition.errors import EXIT_TEMPORARY, EXIT_UNAVAILABLE
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.shards.launch import Shards
@@ -23,6 +23,7 @@ from filters.decisions.migrations import STARTED, Report
 from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import Outcome
+from filters.exposition import render
 from filters.judging import migration_store
 from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
@@ -183,6 +184,23 @@ def test_two_vms_of_one_uuid_both_count_and_neither_migrates(shards: Shards, clu
     assert {name: [(one.entity.name, len(one.hosts)) for one in each] for name, each in found.items()} == {
         "uuid-x": [("one", 1)], "b:two": [("two", 1)], "two": [("two", 1)],
     }  # fmt: skip
+
+
+def test_vm_that_runs_twice_is_the_gravest_finding(
+    shards: Shards, cluster: Cluster, worker: Worker, capsys: Capture
+) -> None:
+    machines = [Machine(cluster, host, [Guest("web", 1.0, 4, stable="uuid-x")]) for host in ("a", "b")]
+    tick = run(worker, machines)
+    remarks = see(shards, tick).remarks
+    assert [(each.vm, each.kind) for each in remarks] == [("uuid-x", "vm_runs_twice")]
+    now = time.time()
+    assert Teller().tell(cluster, decided(shards, cluster, tick), now) > 0
+    assert shardpulse(["status", "--json", "--shards", ",".join(map(str, shards.addresses))]) == EXIT_UNAVAILABLE
+    found = [each for each in json.loads(capsys.readouterr().out)["findings"] if "RUNS TWICE" in each["text"]]
+    assert [(each["kind"], each["about"]) for each in found] == [("down", "VM uuid-x")]
+    assert "its vCPUs run on a and b at once" in found[0]["text"]
+    _, snapshot = read(shards, tick)
+    assert b'shardpulse_vm_runs_twice{vm="uuid-x",hosts="a,b"} 1' in render(snapshot, None)
 
 
 def test_migration_that_renames_is_one_vm_with_a_finding(
