@@ -147,7 +147,7 @@ def of_lately(told: Iterable[Told], accounts: Sequence[Account]) -> list[Finding
     """What filters and services have lately reported of hosts and VMs."""
     names = {row.host: row.host_name for row in accounts}
     found = []
-    for kind, host, vm, reason in told:
+    for host, kind, vm, reason in told:
         name = names.get(host) or f"{host:016x}"
         if vm:
             found.append(Finding(DOWN if kind == VM_TWICE else NOTE, f"VM {vm}", reason))

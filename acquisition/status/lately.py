@@ -25,18 +25,18 @@ _OF_VMS = {VM_RENAMED, VM_COPIED, VM_TWICE}
 class Told(NamedTuple):
     """An event of a host, or of a VM (its id) on no host in particular, and why, in words."""
 
-    kind: str
     host: int
+    kind: str
     vm: str
     reason: str
 
 
 def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseError]) -> list[Told]:
-    """By kind, host and VM; ``now`` in seconds since 1970. Shards that do not answer are passed over; what they
+    """By host, kind and VM; ``now`` in seconds since 1970. Shards that do not answer are passed over; what they
     answered instead comes to ``errors``."""
     since = round((now - _SECONDS) * 1000)
     names = [keys.events(tag) for tag in layout.tags]
-    found: dict[tuple[str, int, str], str] = {}
+    found: dict[tuple[int, str, str], str] = {}
     for reply in noted(cluster.gather([(name, ("XRANGE", name, since, "+")) for name in names]), errors):
         for entry in reply if isinstance(reply, list) else ():
             event = happenings.decode(*entry)
@@ -45,12 +45,12 @@ def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseEr
     return [Told(*about, reason) for about, reason in sorted(found.items())]
 
 
-def _take(found: dict[tuple[str, int, str], str], event: Entry) -> None:
+def _take(found: dict[tuple[int, str, str], str], event: Entry) -> None:
     kind = _ENDS.get(event.kind, event.kind)
     if kind in _OF_VMS:
-        about = kind, 0, str(event.details.get("vm", ""))
+        about = 0, kind, str(event.details.get("vm", ""))
     elif kind in _OF_HOSTS and event.host is not None:
-        about = kind, event.host, ""
+        about = event.host, kind, ""
     else:
         return
     if kind == event.kind:
