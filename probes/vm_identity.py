@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from probes.discovery import Found
+from probes.guest_process import Process
 from probes.host_facts import HostFacts
 from probes.qemu import Guest
 
+_NONE: Mapping[Process, str] = {}
 _NOBODY: Mapping[int, float] = {}
 LOCAL = "local"  #: the label of a VM that no other host can know by its id
 
@@ -25,23 +27,31 @@ class Identity(NamedTuple):
     labels: dict[str, str]
 
 
-def identities(facts: HostFacts, found: Iterable[Found], arrived: Mapping[int, float] = _NOBODY) -> dict[int, Identity]:
+def identities(
+    facts: HostFacts,
+    found: Iterable[Found],
+    arrived: Mapping[int, float] = _NOBODY,
+    before: Mapping[Process, str] = _NONE,
+) -> dict[int, Identity]:
     """Those of all VMs of a host, by pid. ``arrived``: when those that were started to receive a guest first ran it,
-    seconds after the boot of the host."""
-    names: dict[str, str] = {}  # of the oldest process that has an id
+    seconds after the boot of the host. A VM that had a stable id ``before`` keeps it for as long as its process lives,
+    whichever others come and go."""
+    names: dict[str, str] = {}  # of those that have an id
     made = {}
-    for each in sorted(found, key=lambda each: (each.start, each.pid)):
+    for each in sorted(found, key=lambda each: ((each.pid, each.start) not in before, each.start, each.pid)):
         guest = each.guest
         if guest is None:
             continue
-        stable = _wide(guest, facts.scope)
-        local = not stable or names.setdefault(stable, guest.name) != guest.name
-        if local:
+        stable = wide = _wide(guest, facts.scope)
+        known = before.get((each.pid, each.start))
+        if known is not None:
+            stable = known
+        elif not wide or names.get(wide, guest.name) != guest.name:
             stable = f"{facts.name}:{guest.name or each.pid}"
             if stable in names:
                 stable = f"{stable}:{each.pid}"
-            names[stable] = guest.name
-        made[each.pid] = Identity(stable, _labels(facts, each, guest, local, arrived.get(each.pid)))
+        names.setdefault(stable, guest.name)
+        made[each.pid] = Identity(stable, _labels(facts, each, guest, stable != wide, arrived.get(each.pid)))
     return made
 
 

@@ -89,6 +89,7 @@ class VmSource(Polled):
         self._arrived: dict[int, float] = {}  # when it first ran, in seconds after the boot
         self._with_vcpus = not _VCPUS.isdisjoint(self._columns)
         self._interval = interval
+        self._stables: dict[Process, str] = {}
         self._turn = 0
         self._entities: list[Entity] = []
         self._generation = -1
@@ -143,7 +144,8 @@ class VmSource(Polled):
     def _name(self) -> None:
         """Make the rows' identities; a guest that has run is no longer waited for."""
         watched = self._watched.found()
-        known = identities(self._facts, watched, self._arrived)
+        known = identities(self._facts, watched, self._arrived, self._stables)
+        self._stables = {process_of(found): known[found.pid].stable for found in watched}
         self._entities = [vm_entity(self._facts, found, known[found.pid], self._labels(found)) for found in watched]
 
     def _labels(self, found: Found) -> dict[str, str]:

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,13 +34,23 @@ def uuid(number: int) -> str:
 
 def entities(proc: GuestProc, host: str = "host-a", scope: str = "") -> list[Entity]:
     """The rows of a host's VMs."""
+    with sampling(proc, host, scope) as rows:
+        return rows()
+
+
+@contextmanager
+def sampling(proc: GuestProc, host: str = "host-a", scope: str = "") -> Iterator[Callable[[], list[Entity]]]:
+    """Gives the rows of a host's VMs as often as it is called."""
     facts = HostFacts(host, str(proc.path), scope=scope)
-    source = VmSource(VMS, facts, Discovery(facts, Selection(), 5.0))
-    try:
-        reading = source.sample(1000.0, 10.0)
-    finally:
-        source.close()
-    return [] if reading is None else reading.entities
+    moments = count(10)
+
+    def rows() -> list[Entity]:
+        moment = float(next(moments))
+        reading = source.sample(1000.0 + moment, moment)
+        return [] if reading is None else reading.entities
+
+    with closing(VmSource(VMS, facts, Discovery(facts, Selection(), 0.5))) as source:
+        yield rows
 
 
 class Case(NamedTuple):
@@ -122,6 +134,19 @@ def test_two_processes_of_one_uuid_and_two_names_are_two_vms(tmp_path: Path) -> 
     assert (found["copy"].stable, found["web"].stable) == (uuid(1), "host-a:web")  # the older one keeps its id
     assert ("local" in found["copy"].labels, "local" in found["web"].labels) == (False, True)
     assert found["web"].labels["uuid"] == uuid(1)
+
+
+@pytest.mark.parametrize("fixture", ["libvirt", "microvm"])
+def test_id_lasts_as_long_as_the_process_whichever_others_end(fixture: str, tmp_path: Path) -> None:
+    proc = GuestProc(tmp_path)
+    proc.add(4711, words_of(fixture), start=400)
+    copy = with_name(words_of(fixture), "copy") if fixture == "libvirt" else words_of(fixture)
+    proc.add(4712, copy, start=500)
+    with sampling(proc) as rows:
+        before = {entity.labels["pid"]: entity for entity in rows()}
+        shutil.rmtree(proc.path / "4711")
+        assert rows() == [before["4712"]]
+    assert before["4711"].stable != before["4712"].stable
 
 
 def test_vm_that_migrates_within_its_host_is_one(tmp_path: Path) -> None:
