@@ -49,8 +49,8 @@ class Fault(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A letter for each second in which a question was put: what was true, by host or VM (the name in ``script``
-    and ``LETTERS``), and the answers, by system and host or VM (``LETTERS``)."""
+    """A letter for each second in which a question was put: what was true, by host or VM (the name in ``script``),
+    and the answers, by system and host or VM (``LETTERS``)."""
 
     truth: dict[str, str]
     called: dict[str, dict[str, str]]
