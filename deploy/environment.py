@@ -73,6 +73,7 @@ SYSTEM_TOOLS = {
     "ssh": "openssh-client",
     "postgres": "postgresql",
     "mariadbd": "mariadb-server-core",
+    "fio": "fio",
     "lintian": "lintian",
     "faketime": "faketime",
 }

@@ -8,20 +8,20 @@ result: at the start through an inherited descriptor, at SIGHUP through a pipe.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import DataError
 
 
 class ModuleSettings(NamedTuple):
-    """One monitor module; ``metrics`` are the chosen ones, never empty. ``names``: which parts of the host it reads,
-    regular expressions of interfaces or paths of file systems."""
+    """One monitor module; ``metrics`` are the chosen ones, never empty; ``options`` are of its source alone."""
 
     resource_set: str
     source: str
     interval: float
     metrics: tuple[str, ...]
-    names: tuple[str, ...] = ()
+    options: Mapping[str, Any] = {}
 
 
 class AgentSettings(NamedTuple):
@@ -76,8 +76,8 @@ def decode(data: bytes) -> AgentSettings:
         document: dict[str, Any] = json.loads(data)
         document["seeds"] = tuple((str(host), int(port)) for host, port in document["seeds"])
         document["modules"] = tuple(
-            ModuleSettings(resource_set, source, float(interval), tuple(metrics), tuple(names))
-            for resource_set, source, interval, metrics, names in document["modules"]
+            ModuleSettings(resource_set, source, float(interval), tuple(metrics), dict(options))
+            for resource_set, source, interval, metrics, options in document["modules"]
         )
         document["owners"] = tuple(map(int, document["owners"]))
         if document["signing"] is not None:

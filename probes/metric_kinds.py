@@ -3,7 +3,8 @@
 - tasks and CPUs: PID_MAX_LIMIT (include/linux/threads.h) and the largest NR_CPUS;
 - bytes of memory: 2^57, the address space of five-level paging;
 - bytes per second: 10^13, above the memory bandwidth of any machine;
-- events per second: 10^10, above one per clock cycle of a core.
+- events per second: 10^10, above one per clock cycle of a core;
+- seconds that something takes: a day.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ _MAX_CPUS = 8192.0
 _MAX_BYTES = float(1 << 57)
 MAX_BYTES_PER_SECOND = 1e13
 MAX_EVENTS_PER_SECOND = 1e10
+_MAX_SECONDS = 86400.0
 
 #: Unit of CPU time of a process: 1.0 = one core; bounded by the cores of the machine.
 CORES = "cores"
@@ -58,3 +60,8 @@ def cores(name: str, text: str) -> Metric:
 def count(name: str, text: str) -> Metric:
     """A number of CPUs."""
     return Metric(name, "count", GAUGE, 0.0, _MAX_CPUS, text)
+
+
+def seconds(name: str, text: str) -> Metric:
+    """How long something takes."""
+    return Metric(name, "seconds", GAUGE, 0.0, _MAX_SECONDS, text)

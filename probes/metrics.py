@@ -23,6 +23,7 @@ from probes.metric_kinds import (
     count,
     event_rate,
     files,
+    seconds,
     share,
     tasks,
 )
@@ -180,7 +181,31 @@ PARTS = (
     ),
 )
 
-RESOURCE_SETS: dict[str, ResourceSet] = {each.name: each for each in (HOST, PROCESSES, VMS, *PARTS)}
+STORAGE = ResourceSet(
+    "storage",
+    (
+        Metric(
+            "throughput_bytes_per_second",
+            "bytes/s",
+            GAUGE,
+            0.0,
+            MAX_BYTES_PER_SECOND,
+            "written or read in sequence with records of one size, past the page cache (fio bw)",
+        ),
+        seconds("latency_seconds", "of one such write or read, mean (fio lat)"),
+        seconds("latency_p99_seconds", "of one such write or read, 99th percentile (fio clat)"),
+        Metric(
+            "jitter_ratio",
+            "ratio",
+            GAUGE,
+            0.0,
+            1000.0,
+            "deviation of the throughput of intervals of half a second or less, of their mean (fio bw_dev / bw_mean)",
+        ),
+    ),
+)
+
+RESOURCE_SETS: dict[str, ResourceSet] = {each.name: each for each in (HOST, PROCESSES, VMS, *PARTS, STORAGE)}
 
 #: Columns that vmstat can fill (of HOST) and pidstat can fill (of PROCESSES and VMS).
 VMSTAT_METRICS: tuple[str, ...] = tuple(metric.name for metric in _VMSTAT)

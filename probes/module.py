@@ -92,6 +92,7 @@ class Module:
         self._table_at = 0.0
         self._tick = schedule.tick
         self._torn = False  #: the newest reading
+        self._is_rare = self.interval > TABLE_SECONDS
 
     @property
     def glances(self) -> bool:
@@ -204,7 +205,8 @@ class Module:
         """Send a table where names may be unknown: a complete one at the start and after doubt, else those that are new
         or have other labels."""
         entities = reading.entities
-        complete = self._sink.wants_table(self._id) or (not self._known and bool(entities))
+        # a filter may have forgotten the names of a set that is read rarely ([filter] expire_seconds)
+        complete = self._sink.wants_table(self._id) or (bool(entities) and (not self._known or self._is_rare))
         self._recent.append(entities)
         if self._shrunk and reading.monotonic - self._table_at > TABLE_SECONDS:
             complete = True

@@ -131,7 +131,7 @@ class Probe:
         resource_set = RESOURCE_SETS[wanted.resource_set].select(wanted.metrics)
         source = create(
             wanted.source,
-            Request(resource_set, wanted.interval, self._facts, discovery, self._report_once, wanted.names),
+            Request(resource_set, wanted.interval, self._facts, discovery, self._report_once, wanted.options),
         )
         phase = phase_for(source, phase_of(host_id(self.settings.host), wanted.interval), wanted.interval)
         check = build_pipeline(resource_set, self.settings.checks)

@@ -28,7 +28,8 @@ from acquisition import help_text, log
 from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
 from acquisition.config.registered import AUTO
-from acquisition.config.settings import ProbeSigning, ProcessesModule, Settings
+from acquisition.config.settings import Probe, ProbeSigning, ProcessesModule, Settings
+from acquisition.config.storage import StorageModule
 from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
 from acquisition.outbox.frames.ring import remove
@@ -176,22 +177,41 @@ def _signing(settings: ProbeSigning, host: str) -> tuple[str, str] | None:
     return key.number.hex(), key.secret.hex()
 
 
+_SOURCES = {"storage": "fio"}  #: of sets that have one source, not procfs
+
+
 def modules(settings: Settings) -> list[ModuleSettings]:
     """The enabled modules, sources chosen. Raises ConfigError if there are none."""
     probe = settings.probe
-    parts = {"interfaces": tuple(map(translate, probe.interfaces.names)), "filesystems": tuple(probe.filesystems.paths)}
     found = []
     for name, resource_set in RESOURCE_SETS.items():
         module = getattr(probe, name)
         if module.enabled:
-            source = getattr(module, "source", AUTO)
+            source = getattr(module, "source", _SOURCES.get(name, AUTO))
             metrics = tuple(m.name for m in resource_set.metrics if not module.metrics or m.name in module.metrics)
             interval = module.interval_seconds or probe.interval_seconds
             source = sources.FALLBACK if source == AUTO else source
-            found.append(ModuleSettings(name, source, interval, metrics, parts.get(name, ())))
+            found.append(ModuleSettings(name, source, interval, metrics, _options(probe, name)))
     if not found:
-        raise ConfigError("no module is enabled: enable probe.host, probe.processes or probe.vms")
+        raise ConfigError("no module is enabled: enable probe.host, probe.processes, probe.vms or probe.storage")
     return found
+
+
+def _options(probe: Probe, name: str) -> dict[str, Any]:
+    """What a source needs beside the choice of its metrics."""
+    if name == "interfaces":
+        return {"names": [translate(pattern) for pattern in probe.interfaces.names]}
+    if name == "filesystems":
+        return {"names": probe.filesystems.paths}
+    return _of_storage(probe.storage) if name == "storage" else {}
+
+
+def _of_storage(storage: StorageModule) -> dict[str, Any]:
+    """The fields of probes.sources.storage.Options."""
+    names = ("path", "size_bytes", "record_sizes", "seconds_per_point", "bytes_per_second", "idle")
+    hours, _, minutes = storage.at.partition(":")
+    phase = (3600.0 * int(hours) + 60.0 * int(minutes)) % storage.interval_seconds if storage.at else None
+    return {**{name: getattr(storage, name) for name in names}, "phase": phase}
 
 
 def _check_known(settings: Settings, name: str) -> None:

@@ -95,7 +95,7 @@ def parse(text: str, name: str = "configuration") -> Settings:
 def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name: str = "configuration") -> None:
     """Check every metric that is named in ``settings``. Raises ConfigError for an unknown one.
 
-    ``known`` maps resource sets to their metrics; this
+    ``known`` maps the resource sets of [probe] to their metrics; this
     package knows none, so commands that do call this.
     """
     every = sorted({metric for metrics in known.values() for metric in metrics})
@@ -157,6 +157,7 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
                 yield (*path, metric), f"low {low} is above high {high}"
     yield from _too_long(settings.filter.inputs)
     yield from _misnamed_levels(settings)
+    yield from _unplaced_benchmark(settings)
     for pid in settings.probe.processes.pids:
         if pid <= 0:
             yield ("probe", "processes", "pids"), f"{pid} is no process id"
@@ -185,6 +186,12 @@ def _misnamed_levels(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
         log.levels(settings.log.levels)
     except ValueError as error:
         yield ("log", "levels"), str(error)
+
+
+def _unplaced_benchmark(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    storage = settings.probe.storage
+    if storage.enabled and not storage.path.startswith("/"):
+        yield ("probe", "storage", "path"), "the benchmark needs the absolute path of a directory"
 
 
 def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:

@@ -16,6 +16,7 @@ from acquisition.config.inputs import Inputs
 from acquisition.config.registered import AUTO, Checks, Enabled, HostSource, ProcessesSource, VmsSource
 from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve
+from acquisition.config.storage import StorageModule
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
 from acquisition.wire.limits import Limits
 
@@ -277,6 +278,7 @@ class Probe(Table):
     numa_nodes: NumaNodesModule = field(default_factory=NumaNodesModule)
     interfaces: InterfacesModule = field(default_factory=InterfacesModule)
     filesystems: FilesystemsModule = field(default_factory=FilesystemsModule)
+    storage: StorageModule = field(default_factory=StorageModule)
     signing: ProbeSigning = field(default_factory=ProbeSigning)
 
 

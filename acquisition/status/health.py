@@ -37,6 +37,7 @@ from acquisition.status.finding import (
     of_roster,
     of_seeds,
     of_shards,
+    of_sources,
 )
 from acquisition.wire.archived import Archived
 from acquisition.wire.status import Status
@@ -140,7 +141,7 @@ def read(
     findings += of_roster(known, blindness(known, accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
     findings += of_hosts(accounts, reports, now, down_after) + of_lately(told, accounts)
-    findings += of_probes(reports.values())
+    findings += of_probes(reports.values()) + of_sources(reports.values())
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)

@@ -6,9 +6,9 @@ New source: one file with a ``create(request) -> Source``, one line in REGISTRY,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # probes.procfs, which these import, loads the compiled step of this package first
     from acquisition.model.metric import ResourceSet
@@ -36,6 +36,7 @@ REGISTRY: dict[tuple[str, str], Registered] = {
     ("numa_nodes", "procfs"): Registered("probes.sources.numa_nodes"),
     ("interfaces", "procfs"): Registered("probes.sources.interfaces"),
     ("filesystems", "procfs"): Registered("probes.sources.filesystems", blocks=True),  # a server may not answer
+    ("storage", "fio"): Registered("probes.sources.storage", blocks=True),
 }
 #: What takes over where a tool is not installed or cannot keep the interval.
 FALLBACK = "procfs"
@@ -80,15 +81,15 @@ class Source(Protocol):
 
 
 class Request(NamedTuple):
-    """What a source is made for. ``report`` takes one line for the operator, at most once per cause. ``names``:
-    ``probes.agent_settings.ModuleSettings``."""
+    """What a source is made for. ``report`` takes one line for the operator, at most once per cause; ``options`` are
+    those of the source in ``[probe.SET]``."""
 
     resource_set: ResourceSet
     interval: float
     facts: HostFacts
     discovery: Discovery
     report: Callable[[str], None]
-    names: tuple[str, ...] = ()
+    options: Mapping[str, Any] = {}
 
 
 def create(name: str, request: Request) -> Source:

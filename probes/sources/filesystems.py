@@ -25,7 +25,7 @@ class FilesystemSource(PartSource):
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
-        self._paths = request.names
+        self._paths = tuple(request.options["names"])
 
     def rows(self, seconds: float) -> dict[str, Row]:  # noqa: ARG002 - gauges need no interval
         """See ``PartSource``."""

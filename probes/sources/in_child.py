@@ -46,23 +46,27 @@ def main(text: str) -> None:
     facts = HostFacts(task["host"], scope=task["scope"])
     discovery = Discovery(facts, Selection.of(task["selection"]), task["discovery_interval"])
     resource_set = RESOURCE_SETS[task["resource_set"]].select(tuple(task["metrics"]))
-    interval = task["interval"]
+    interval, options = task["interval"], task.get("options", {})
     try:
         source = import_module(task["module"]).create(
-            Request(resource_set, interval, facts, discovery, category("probe"), tuple(task["names"]))
+            Request(resource_set, interval, facts, discovery, category("probe"), options)
         )
     except ImportError as error:
         sys.exit(f"shardpulse probe: {task['module']} cannot be imported: {error}")
     if source is None:
         sys.exit(f"shardpulse probe: {task['module']} cannot work here")
     try:
-        _run(source, Schedule(interval, phase_of(host_id(facts.name), interval), time.time(), time.monotonic()), out)
+        phase = options.get("phase")
+        phase = phase_of(host_id(facts.name), interval) if phase is None else phase
+        _run(source, Schedule(interval, phase, time.time(), time.monotonic()), out)
     except (BrokenPipeError, KeyboardInterrupt):
         sys.exit(0)
 
 
 def _run(source: Source, schedule: Schedule, out: int) -> None:
     sent: list[Entity] | None = None
+    if problem := getattr(source, "problem", ""):  # the first tick may be a day away
+        _write(out, encode_problem(problem))
     while True:
         time.sleep(max(0.0, schedule.deadline - time.monotonic()))
         schedule.begin(time.time(), time.monotonic())
@@ -144,11 +148,11 @@ def command_of(module: str, request: Request) -> list[str]:
         "resource_set": request.resource_set.name,
         "metrics": [metric.name for metric in request.resource_set.metrics],
         "interval": request.interval,
-        "names": request.names,
         "host": request.facts.name,
         "scope": request.facts.scope,
         "selection": selection._asdict(),
         "discovery_interval": interval,
+        "options": dict(request.options),
     }
     lifeline = f"{acquisition.__path__[0]}/lifeline.py"  # by path: what it imports is not for a probe
     tied = [sys.executable, "-I", "-S", lifeline, str(int(SIGKILL)), str(os.getpid())]

@@ -38,7 +38,7 @@ class InterfaceSource(PartSource):
         super().__init__(request)
         self._dev = OpenFile(f"{request.facts.proc}/net/dev")
         self._sys = request.facts.sys
-        self._patterns = [re.compile(name) for name in request.names]
+        self._patterns = [re.compile(name) for name in request.options["names"]]
         self._counters: dict[str, CounterMemory] = {}
         self._physical: frozenset[str] = frozenset()
         self._speeds: dict[str, float | None] = {}

@@ -63,10 +63,11 @@ def vm(uuid: str) -> Entity:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, interval: float = 1.0) -> None:
         self.source, self.sink, self.tick = Given(CPU), Sink(), 0
         self.labels: dict[str, dict[str, str]] = {}
-        self.module = Module(CPU, self.source, build_pipeline(CPU), Schedule(1.0, 0.0, START, 0.0), "a", self.sink)
+        schedule = Schedule(interval, 0.0, START, 0.0)
+        self.module = Module(CPU, self.source, build_pipeline(CPU), schedule, "a", self.sink)
 
     def run(self, *uuids: str, seconds: int = 1) -> list[tuple[bool, list[str]]]:
         """The tables of the next seconds with these VMs."""
@@ -129,3 +130,8 @@ def test_row_that_comes_between_two_ticks_is_read_at_once() -> None:
     assert bench.module.glance(START + 1.5, 1.5)
     assert bench.sink.tables[-1] == (False, ["v"])
     assert bench.sink.frames == [[vm("u").id], [vm("u").id, vm("v").id]]
+
+
+def test_set_that_is_read_rarely_names_its_rows_each_time() -> None:
+    """The filter has forgotten them by then ([filter] expire_seconds)."""
+    assert Bench(86400.0).run("u", seconds=3) == [(True, ["u"])] * 3
