@@ -158,6 +158,7 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
     yield from _too_long(settings.filter.inputs)
     yield from _misnamed_levels(settings)
     yield from _unplaced_benchmark(settings)
+    yield from _no_changes(settings)
     for pid in settings.probe.processes.pids:
         if pid <= 0:
             yield ("probe", "processes", "pids"), f"{pid} is no process id"
@@ -192,6 +193,14 @@ def _unplaced_benchmark(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     storage = settings.probe.storage
     if storage.enabled and not storage.path.startswith("/"):
         yield ("probe", "storage", "path"), "the benchmark needs the absolute path of a directory"
+
+
+def _no_changes(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    for metric, change in settings.regression.metrics.items():
+        if not change:
+            yield ("regression", "metrics"), f"{metric!r}: 0 is no change: below 0 less is worse, above 0 more is"
+        if "." not in metric:
+            yield ("regression", "metrics"), f"{metric!r} is no SET.METRIC"
 
 
 def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:

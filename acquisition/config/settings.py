@@ -14,6 +14,7 @@ from acquisition.config.archive import Archive
 from acquisition.config.decisions import Decisions
 from acquisition.config.inputs import Inputs
 from acquisition.config.registered import AUTO, Checks, Enabled, HostSource, ProcessesSource, VmsSource
+from acquisition.config.regression import Regression
 from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve
 from acquisition.config.storage import StorageModule
@@ -354,4 +355,5 @@ class Settings(Table):
     serve: Serve = field(default_factory=Serve)
     decisions: Decisions = field(default_factory=Decisions)
     archive: Archive = field(default_factory=Archive)
+    regression: Regression = field(default_factory=Regression)
     log: Log = field(default_factory=Log)

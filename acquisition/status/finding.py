@@ -164,27 +164,6 @@ def of_probes(reports: Collection[Status]) -> list[Finding]:
     return [Finding(NOTE, about, f"{count} of {len(reports)} {text}") for count, about, text in found if count]
 
 
-_NO_VALUES = "{count} of {all} probes get no values of it, such as that of host {host}: {problem}"
-
-
-def of_sources(reports: Collection[Status]) -> list[Finding]:
-    """Resource sets whose source gives nothing, in one line each for all probes, with one reason."""
-    seen: dict[str, int] = {}
-    failing: dict[str, list[tuple[str, str]]] = {}
-    for report in reports:
-        modules = report.rest.get("modules")
-        for name, module in modules.items() if isinstance(modules, dict) else ():
-            problem = module.get("problem") if isinstance(module, dict) else None
-            seen[name] = seen.get(name, 0) + 1
-            if problem and isinstance(problem, str):
-                failing.setdefault(name, []).append((report.host_name, problem))
-    return [
-        Finding(STALE, f"set {name}", _NO_VALUES.format(count=len(rows), all=seen[name], host=host, problem=problem))
-        for name, rows in failing.items()
-        for host, problem in rows[:1]
-    ]
-
-
 def _said(report: Status, name: str) -> object:
     """What a probe says of itself, such as its ``step``, ``native`` or ``python``; None when it does not say."""
     said = report.rest.get("probe")

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
+from acquisition.link import happenings, regressions
 from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.regressions import Regression
 from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
@@ -21,6 +23,7 @@ from acquisition.snapshot.registered import Registered
 from acquisition.snapshot.roster import Roster
 from acquisition.snapshot.workers import Workers, read_workers
 from acquisition.status import lately, shards
+from acquisition.status.figures import of_regressions, of_sources
 from acquisition.status.finding import (
     DOWN,
     Finding,
@@ -37,7 +40,6 @@ from acquisition.status.finding import (
     of_roster,
     of_seeds,
     of_shards,
-    of_sources,
 )
 from acquisition.wire.archived import Archived
 from acquisition.wire.status import Status
@@ -113,6 +115,7 @@ def read(
     others: list[Registered] | None = None
     archived: dict[tuple[int, int], Archived] = {}
     known: Roster | None = None
+    worse: list[Regression] = []
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
     told: list[lately.Told] = []
@@ -125,6 +128,7 @@ def read(
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
         told = lately.read(cluster, layout, before, unread)
+        worse = regressions.fresh(_told(cluster, layout.tags, unread).values(), before)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     errors = live.errors if live is not None else ()
@@ -141,10 +145,19 @@ def read(
     findings += of_roster(known, blindness(known, accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
     findings += of_hosts(accounts, reports, now, down_after) + of_lately(told, accounts)
-    findings += of_probes(reports.values()) + of_sources(reports.values())
+    findings += of_probes(reports.values()) + of_sources(reports.values()) + of_regressions(worse)
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
+
+
+def _told(cluster: Cluster, tags: Sequence[str], unread: list[ShardpulseError]) -> dict[str, dict[str, str]]:
+    """What services and archivers told last, by partition; what cannot be read goes into ``unread``."""
+    try:
+        return happenings.read_told(cluster, tags)
+    except ShardpulseError as error:
+        unread.append(error)
+        return {}
 
 
 def blindness(known: Roster | None, accounts: Iterable[Account]) -> str:

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 from acquisition import errors, help_text, log
@@ -27,9 +28,11 @@ from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
+from filters.archive.database import regressions
 from filters.archive.database.engine import make_engine, told
 from filters.archive.database.errors import ArchiveError, ArchiveFull
 from filters.archive.database.migrating import migrate
+from filters.archive.database.regressions import Judged
 from filters.archive.database.store import Store
 from filters.archive.following.follower import DATABASE, Follower, Limits
 from filters.archive.following.leases import Leases
@@ -49,11 +52,13 @@ class Upkeep:
     """Works from ``start`` to ``stop``. What fails is reported and tried again a minute later.
 
     ``clock`` is the shards' clock, seconds since 1970, None while it is not known: a machine whose own clock is
-    stepped must not remove what is not old.
+    stepped must not remove what is not old. ``judged`` is what has got worse by the periods that are over.
     """
 
-    def __init__(self, store: Store, settings: Archive, log: TroubleLog, clock: Callable[[], float | None]) -> None:
+    def __init__(self, store: Store, settings: Settings, log: TroubleLog, clock: Callable[[], float | None]) -> None:
         self._store, self._settings, self._log, self._clock = store, settings, log, clock
+        self.judged: Judged | None = None
+        self._judge_at = 0.0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="archive upkeep", daemon=True)
 
@@ -74,19 +79,29 @@ class Upkeep:
             if now is None:
                 continue
             try:
-                while (removed := self._store.retain(now, self._settings)) and not self._stopped.wait(_PAUSE):
+                while (removed := self._store.retain(now, self._settings.archive)) and not self._stopped.wait(_PAUSE):
                     if UPKEEP.informs:
                         UPKEEP.info("removed", parts=removed)
                 passed_on, compacted = self._store.pass_on(now), self._store.compact(now)
                 if UPKEEP.informs:
                     UPKEEP.info("compacted", passed_on=passed_on, matrices=compacted)
+                self._judge(now)
             except ArchiveError as error:
                 self._log.tell(f"upkeep: {error}", "upkeep")
+
+    def _judge(self, now: float) -> None:
+        settings = self._settings.regression
+        if settings.metrics and now >= self._judge_at:
+            self.judged = self._store.judge(settings, now)
+            self._judge_at = regressions.next_judgement(settings, now)
+            if UPKEEP.informs:
+                UPKEEP.info("judged", series=len(self.judged.series), worse=len(self.judged.worse))
 
 
 say = log.category("archive")
 _LOOK_SECONDS = 1.0  #: between two looks whether other shards run on this machine
 _RETRY = 1.0
+_TELL_EVERY = 3600.0  #: seconds
 _SLICE = 0.1  #: seconds after which a signal is heard at the latest
 
 
@@ -130,12 +145,16 @@ class _Service:
         self._stopped = self._others_run = self._reload = False
         self._look = 0.0
         self._follower: Follower | None = None
+        self._upkeep: Upkeep | None = None
+        self._told: Judged | None = None
+        self._tell_at = 0.0
         self._notifier = Notifier()
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signal)
         log.apply(log.levels(settings.log.levels, options.log))
-        self._settings = with_url(settings.archive, options.archive)
+        self._all = replace(settings, archive=with_url(settings.archive, options.archive))
+        self._settings = self._all.archive
         self._cluster = connect(with_addresses(settings.shards, options.shards))
         self._log = TroubleLog(say)
         self._verifier, self._sizes = verifier_of(settings.filter.signing), settings.filter.limits.sizes
@@ -147,7 +166,7 @@ class _Service:
         if not self._prepare():
             return
         with store_of(self._settings) as store:
-            upkeep = Upkeep(store_of(self._settings), self._settings, self._log, self._clock)
+            upkeep = self._upkeep = Upkeep(store_of(self._settings), self._all, self._log, self._clock)
             upkeep.start()
             try:
                 while not self._over() and (layout := self._wait_for_layout()) is not None:
@@ -177,6 +196,7 @@ class _Service:
         while not self._over() and not self._others_run:
             self._sleep(follower.turn())
             self._look_for_others()
+            self._tell_regressions(layout)
         if self._over():
             self._notifier.stopping("committing what is closed")
         try:
@@ -188,6 +208,17 @@ class _Service:
             say.warn(f"{error}: what is not committed is read again by the next archiver")
         counts = follower.counts
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
+
+    def _tell_regressions(self, layout: Layout) -> None:
+        """What has got worse: once it is judged, and every hour as long as that stands."""
+        judged, now = None if self._upkeep is None else self._upkeep.judged, self._clock()
+        if judged is None or now is None or (judged is self._told and now < self._tell_at):
+            return
+        try:
+            regressions.tell(self._cluster, layout.tags, judged, now)
+            self._told, self._tell_at = judged, now + _TELL_EVERY
+        except ShardpulseError as error:
+            self._log.fails(SHARDS, error)
 
     def _new_follower(self, layout: Layout, store: Store) -> Follower:
         settings = self._settings

@@ -197,6 +197,6 @@ def _figures(job: Mapping[str, Any], point: Point) -> dict[str, float]:
 
 def _entity(host: str, options: Options, point: Point) -> Entity:
     """A point of another file, or of another size, is another entity: its past says nothing of it."""
-    stable, epoch = f"{host}/{point.name}", f"{options.path} {options.size_bytes}"
+    stable = f"{host} {options.path} {options.size_bytes} {point.name}"
     labels = {"operation": point.operation, "record_bytes": str(point.record_bytes), "path": options.path}
-    return Entity(entity_id("storage", stable, epoch), "storage", stable, epoch, point.name, labels)
+    return Entity(entity_id("storage", stable, ""), "storage", stable, "", point.name, labels)

@@ -167,7 +167,7 @@ def _known(connection: Connection, cluster: int, stage: Stage, began: int, parts
     of_these = f"cluster = {cluster} AND entity IN ({keys}) AND began = {began}" + "".join(
         f" AND {name} = {signed(value)}" for name, value in series._asdict().items()
     )
-    there_before = {row[1]: _figures(row) for row in writing.take(connection, rollups[level].name, of_these)}
+    there_before = {row[1]: figures_of(row) for row in writing.take(connection, rollups[level].name, of_these)}
     slots = max(
         [width // level, *(figures.shape[2] for figures in there_before.values())]
     )  # chunks may have been wider
@@ -192,7 +192,7 @@ def _late(there: Floats, more: Floats, level: int) -> Floats:
     return made
 
 
-def _figures(row: Row) -> Floats:
+def figures_of(row: Row) -> Floats:
     """Statistics x metrics x slots of a row of rollups."""
     slots, offsets, steps, *codes = row[7:]
     offsets = offsets.reshape(_KINDS, -1)

@@ -21,12 +21,14 @@ from typing import Self
 from sqlalchemy import URL, Connection, Engine, delete, select, text
 
 from acquisition.config.archive import Archive
+from acquisition.config.regression import Regression
 from acquisition.model.identity import identity
-from filters.archive.database import compaction, matrices, records, retention, schema, writing
+from filters.archive.database import compaction, matrices, records, regressions, retention, schema, writing
 from filters.archive.database.compaction import Stage
 from filters.archive.database.engine import make_engine, parse_url, told
 from filters.archive.database.errors import ArchiveRejected
 from filters.archive.database.migrating import check_version
+from filters.archive.database.regressions import Judged
 from filters.archive.database.schema import PARTITIONED
 from filters.archive.minutes.escape import escape, signed
 from filters.archive.minutes.values import DAY, FIVE_MINUTES, MINUTE, Advance, Batch, Cursor, Position
@@ -172,6 +174,12 @@ class Store:
                 taken = work(connection, self._cluster)
             done += taken
         return done
+
+    def judge(self, settings: Regression, now: float) -> Judged:
+        """Which series of whole periods have got worse."""
+        with self._transaction() as connection:
+            histories = regressions.read(connection, self._cluster, settings, now)
+        return regressions.judge(histories, settings.period_seconds, now)
 
     def retain(self, now: float, settings: Archive = Archive()) -> int:  # noqa: B008 - frozen
         """Remove what is older than its retention; how many partitions (PostgreSQL) or rows (SQLite). It returns

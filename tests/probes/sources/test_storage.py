@@ -14,7 +14,8 @@ import pytest
 
 from acquisition.config.loader import parse as configured
 from acquisition.errors import ConfigError
-from acquisition.status.finding import STALE, Finding, of_sources
+from acquisition.status.figures import of_sources
+from acquisition.status.finding import STALE, Finding
 from acquisition.wire.status import Status
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
