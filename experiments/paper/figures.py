@@ -1,6 +1,6 @@
 """The figures of the series, in the order of the report."""
 
-from experiments.paper import collapse, hosts, indexes, one_probe, sets
+from experiments.paper import collapse, hosts, indexes, one_probe, sets, storage
 from experiments.paper.figure import Figure
 from experiments.paper.fitted import FITS
 from experiments.paper.simulation import SIMULATION
@@ -21,4 +21,5 @@ FIGURES: tuple[Figure, ...] = (
     SNAPSHOT,
     FITS,
     SIMULATION,
+    storage.STORAGE,
 )
