@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -13,7 +16,8 @@ from experiments.processes.throttle import Throttle
 from filters.archive.database.shift import shifts
 from probes.sources.storage import Options
 
-LEARNED, MOST = 20, 10  #: runs before the device is slowed, and after that
+TOGETHER = 4  #: runs: fio waits for most of its time between points
+LEARNED, MOST = 5, 4  #: times so many runs before the device is slowed, and after that
 SLOW = 16 << 20  #: bytes per second
 HERE = Path(__file__).parent  #: on a disk; temporary files may lie in memory
 
@@ -23,16 +27,19 @@ HERE = Path(__file__).parent  #: on a disk; temporary files may lie in memory
 def test_slowed_device_is_reported_within_a_few_runs() -> None:
     if reason := throttle.lacking(HERE):
         pytest.skip(f"NO DEVICE IS SLOWED HERE: {reason}")
-    options = Options(str(HERE), 2 << 20, (65536, 1 << 20), 5.0, 0, False)
+    options = Options("", 2 << 20, (65536, 1 << 20), 5.0, 0, False)
     speeds: list[list[float]] = []
-    found = []
-    with Throttle(HERE) as device:
+    with TemporaryDirectory(dir=HERE) as place, Throttle(HERE) as device, ThreadPoolExecutor(TOGETHER) as pool:
+        each = [options._replace(path=f"{place}/{number}") for number in range(TOGETHER)]
+        for one in each:
+            Path(one.path).mkdir()
         for number in range(LEARNED + MOST):
             device.set(0 if number < LEARNED else SLOW)
-            speeds.append([point["throughput_bytes_per_second"] for point in run(options, device)])
+            for points in pool.map(partial(run, slowed=device), each):
+                speeds.append([point["throughput_bytes_per_second"] for point in points])
             found = shifts(np.array(speeds).T, -0.05)
-            if number >= LEARNED and all(found):
+            if number > LEARNED and all(found):
                 break
-    for point, one in zip(options.points, found, strict=True):
-        assert one is not None, (point.name, speeds)
-        assert one.change < -0.5
+    for point, shift in zip(options.points, found, strict=True):
+        assert shift is not None, (point.name, speeds)
+        assert shift.change < -0.5
