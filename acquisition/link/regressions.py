@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from acquisition.printable import printable
 
-PREFIX = "regression:"  #: then host, SET.METRIC and what the entity is
-_FRESH_PERIODS = 3.0  #: for which it holds; an archiver writes it again every hour while it lasts
+PREFIX = "regression:"  #: then the host that has it, and which series it is
+_FRESH_PERIODS = 3.0  #: for which it holds; an archiver judges anew after each
 _LONGEST = 100  #: characters of a name
 
 

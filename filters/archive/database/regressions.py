@@ -21,15 +21,15 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import Happening, Turn
 from acquisition.link.regressions import PREFIX, Regression
 from acquisition.link.resp import raise_for
+from acquisition.model.identity import identity
+from acquisition.printable import printable
 from acquisition.wire import keys
 from filters.archive.database import compaction, records, writing
 from filters.archive.database.shift import LONGEST, Shift, shifts
-from filters.archive.minutes.escape import unescape, unsigned
+from filters.archive.minutes.escape import escape, unescape, unsigned
 from filters.archive.minutes.values import HOUR, Statistic
 
-_REST = (
-    900.0  #: seconds after which the last hour of a period has what came in time (filters.archive.database.compaction)
-)
+_REST = 900.0  #: seconds after which the last hour of a period has what came in time (see compaction)
 _SILENT = 3  #: periods without a value, and a series is over
 _TOGETHER = 500  #: entities of one question
 _METRICS = text("SELECT schema, place, resource_set, set_name, name FROM metrics")
@@ -50,8 +50,8 @@ class Key(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is told under."""
-        return f"{PREFIX}{self.host:016x}:{self.metric}:{self.kind} {self.stable}"
+        """What it is told under: a hash, since others choose the words."""
+        return f"{PREFIX}{self.host:016x}:{identity('series', *map(escape, self[1:])):016x}"
 
 
 class History(NamedTuple):
@@ -160,7 +160,7 @@ def _hours(
         statement = f"SELECT * FROM rollups_1h WHERE cluster = {cluster} AND entity IN ({some}) AND began >= {since}"
         for row in writing.returned(connection, "rollups_1h", statement):
             figures, began = compaction.figures_of(row), row[2]
-            for slot in np.flatnonzero(figures[Statistic.VALID].max(0) > 0).tolist():
+            for slot in np.flatnonzero((figures[Statistic.VALID] > 0).any(0)).tolist():
                 yield row[1], row[6], began + slot * HOUR, figures[:, :, slot]
     statement = f"SELECT * FROM hours WHERE cluster = {cluster} AND minute >= {since} AND {of_sets}"
     for one in map(records.minute_of, writing.returned(connection, "hours", statement)):
@@ -192,8 +192,9 @@ def _told(
     since = history.times[-shift.runs]
     short = Regression(now, period, history.host, history.entity, key.metric, since, shift.change, shift.chance)
     details = {
-        "entity": history.entity, "kind": key.kind, "stable": key.stable, "metric": key.metric, "since": since,
-        "change": shift.change, "confidence": 1.0 - shift.chance, **shift._asdict(),
+        "entity": printable(history.entity), "kind": printable(key.kind), "stable": printable(key.stable),
+        "metric": printable(key.metric), "since": since, "change": shift.change, "confidence": 1.0 - shift.chance,
+        **shift._asdict(),
     }  # fmt: skip
     return short, details
 
@@ -220,7 +221,7 @@ def _news(
     now: float,
 ) -> Iterator[Happening]:
     for name, (number, one, details) in found.items():
-        state = regressions.encode(one._replace(at=now))
+        state = regressions.encode(one)
         if name in known:
             yield Happening(name, state, Turn.CHANGE, now)
         else:
