@@ -99,15 +99,11 @@ def summary(argv: list[str], shown: Sequence[Shown], failures: list[str], extent
 
 def _versions() -> dict[str, str]:
     """Of what only this program uses; empty where it is missing."""
-    commands = {"mariadbd": ["mariadbd", "--version"], "vmstat": ["vmstat", "--version"]}
-    return {name: _said(command) for name, command in commands.items()}
+    return {name: _said([path, "--version"]) if (path := needs.found(name)) else "" for name in ("mariadbd", "vmstat")}
 
 
 def _said(command: list[str]) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except OSError:
-        return ""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def text(document: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from acquisition.shards import machine
 from experiments.paper.figure import BASELINE
 from experiments.paper.systems import DATABASE, FILTER, PROBE, Load, System, require_memory, until
 from experiments.processes.control import group
-from experiments.processes.needs import package, tool
+from experiments.processes.needs import found, package, tool
 from experiments.processes.postgresql import become
 
 _PROGRAM = Path(__file__).with_name("prototype.py")
@@ -85,7 +85,7 @@ def _server(port: int, probes: int, names: list[str], directory: Path) -> list[s
     for path in (data, data / "acquisition"):
         shutil.chown(path, directory.stat().st_uid, directory.stat().st_gid)
     return [
-        "taskset", "-c", str(machine.cores()[0]), *user, str(shutil.which("mariadbd")), "--no-defaults",
+        "taskset", "-c", str(machine.cores()[0]), *user, str(found("mariadbd")), "--no-defaults",
         f"--datadir={data}", f"--port={port}", "--bind-address=127.0.0.1", f"--socket={directory}/socket",
         f"--pid-file={directory}/pid", f"--secure-file-priv={data}", f"--init-file={tables}", "--skip-grant-tables",
         "--skip-innodb", "--default-storage-engine=MEMORY", "--max-heap-table-size=2G", "--log-warnings=0",

@@ -65,9 +65,9 @@ def _capacity(records: Records, system: str) -> float | None:
     return None if most is None or not cpu[most] else rates[most] / cpu[most]
 
 
-def _busiest(records: Records, system: str) -> float | None:
-    """The highest median of the database's CPU."""
-    return max(map(median, records.of(system, DATABASE, "cpu").over("h").values()), default=None)
+def _highest(records: Records, system: str, resource: str) -> float | None:
+    """The highest median of a resource of the database."""
+    return max(map(median, records.of(system, DATABASE, resource).over("h").values()), default=None)
 
 
 def _needed(measured: float | None, fitted: float | None) -> str | None:
@@ -95,7 +95,7 @@ def _ended(records: Records, system: str) -> str:
             f"at {min(slow):,g} hosts this machine made too few of their samples: it ends it before the database does"
         )
     if short := {h for h, share in tried.items() if min(share) < ENOUGH}:
-        cpu = shown(_busiest(records, system))
+        cpu = shown(_highest(records, system, "cpu"))
         return f"at {min(short):,g} hosts not all samples were stored; the database took {cpu} of a core at most"
     return f"not by {max(tried):,g} hosts, the most that were tried" if tried else "not measured"
 
@@ -105,8 +105,9 @@ def _findings(records: Records) -> Sequence[Finding]:
     rates = {system: best_rate(series, system) for system in SYSTEMS}
     at_full = {system: _capacity(series, system) for system in SYSTEMS}
     needed = {system: _needed(rates[system], at_full[system]) for system in SYSTEMS}
-    most, ours, cores = at_full[BASELINE], rates[SHARDPULSE], _cores(records)
-    busiest = _busiest(series, BASELINE)
+    network = {system: _highest(series, system, "network") for system in SYSTEMS}
+    link, most, ours, cores = network[BASELINE], at_full[BASELINE], rates[SHARDPULSE], _cores(records)
+    busiest = _highest(series, BASELINE, "cpu")
     why = (
         "one core of today executes some ten times as many INSERTs per second, and the probes of all hosts run on this "
         "machine: what ends the series is their memory, or the number of hosts that were tried"
@@ -124,6 +125,10 @@ def _findings(records: Records) -> Sequence[Finding]:
         compare(
             "samples/s of one database with its core full (by its CPU at the highest rate: not measured)",
             f"{_PAPER_RATE:,}", at_full,
+        ),
+        compare(
+            f"network of the database at its highest load ({sampler.UNITS['network']})", "never a bottleneck", network,
+            None if link is None else link < 1, "the database exhausts a link of 1 Gbit/s",
         ),
         compare(
             f"independent acquisition systems for {_DATA_CENTER.rate:,.0f} samples/s",

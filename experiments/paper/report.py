@@ -50,7 +50,9 @@ def page(document: Mapping[str, Any], shown: Sequence[Shown]) -> str:
     """The report; ``document`` is that of the run."""
     findings = [finding for each in shown for finding in each.findings]
     goals = [
-        (finding.what, finding.goal, finding.shardpulse, _verdict(finding.met)) for finding in findings if finding.goal
+        (finding.what, finding.goal, finding.shardpulse, _verdict(finding.met, document["quick"]))
+        for finding in findings
+        if finding.goal
     ]
     refuted = [
         (finding.what, finding.paper, finding.baseline, finding.why)
@@ -96,5 +98,6 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return f"<table>{line(head, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
 
 
-def _verdict(met: bool | None) -> str:
-    return "not measured" if met is None else "met" if met else "NOT MET"
+def _verdict(met: bool | None, quick: bool) -> str:
+    missed = "not tried in a quick run" if quick else "NOT MET"
+    return "not measured" if met is None else "met" if met else missed

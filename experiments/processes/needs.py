@@ -36,9 +36,14 @@ def module(name: str) -> Need:
     return lambda: "" if find_spec(name) else f"there is no {name}: {extras.how_to_install('experiments')}"
 
 
+def found(name: str) -> str | None:
+    """The path of a command, also where Debian keeps servers, which is not on the path of every user."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
+
+
 def tool(name: str, package: str) -> Need:
     """A command of a Debian package."""
-    return lambda: "" if shutil.which(name) else f"there is no {name}: apt install {package}"
+    return lambda: "" if found(name) else f"there is no {name}: apt install {package}"
 
 
 def package(name: str, module: str) -> Need:

@@ -19,7 +19,7 @@ from experiments.paper import __main__ as paper
 from experiments.paper import hosts, run, sampler
 from experiments.paper.figure import SYSTEMS, Extent, Point, Record, Records, Row
 from experiments.paper.figures import FIGURES
-from tests.support import ROOT
+from experiments.processes import needs
 from tests.support.waiting import eventually
 
 EXTENT = Extent(1.0, True)
@@ -52,12 +52,12 @@ def test_points_of_other_options_are_not_reused(tmp_path: Path) -> None:
     assert run.kept_in(tmp_path, EXTENT) != run.kept_in(tmp_path, EXTENT._replace(seconds=2.0))
 
 
-def test_missing_mariadb_is_said_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "experiments.paper", "--only", "fig2", "--out", str(tmp_path / "out")]
-    environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == EXIT_UNAVAILABLE
-    assert "there is no mariadbd: apt install mariadb-server-core" in done.stderr
+def test_missing_mariadb_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(needs.shutil, "which", lambda name, path=None: None if name == "mariadbd" else name)
+    assert paper.main(["--only", "fig2", "--out", str(tmp_path / "out")]) == EXIT_UNAVAILABLE
+    assert capsys.readouterr().err == "paper: cannot start: there is no mariadbd: apt install mariadb-server-core\n"
     assert not (tmp_path / "out").exists()
 
 
