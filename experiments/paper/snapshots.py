@@ -71,7 +71,7 @@ def _findings(records: Records) -> Sequence[Finding]:
     findings = []
     for shards in records.of(SHARDPULSE, _CLIENT, "wall_p50").over("shards"):
         values = ", ".join(f"{median(_at(records, name, shards)) or 0.0:,.1f}" for name in _SHOWN)
-        what = f"coherent snapshot of {_HOSTS} hosts from {shards:g} shards: {_SHOWN_AS}"
+        what = f"coherent snapshot of {_HOSTS} hosts, shards: {shards:g}; {_SHOWN_AS}"
         findings.append(Finding(what, "left open", "", values))
     return findings
 

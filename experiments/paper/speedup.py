@@ -90,8 +90,8 @@ def _findings(records: Records) -> Sequence[Finding]:
         cost = median(records.of(SHARDPULSE, DATABASE, COST, shards=shards, h=hosts))
         of_filter = median(records.of(SHARDPULSE, FILTER, COST, shards=shards, h=hosts))
         findings.append(Finding(
-            f"{shards} shards, {hosts:,} hosts: samples/s that a core for each could take; CPU seconds per million "
-            "samples of shards and filter",
+            f"shards: {shards}, hosts: {hosts:,}; samples/s that a core for each shard could take; CPU seconds per "
+            "million samples of shards and filter",
             "7,680 samples/s", "", f"{samples / 1e6:.1f} million samples/s; {cost:.4f} and {of_filter:.4f}",
         ))  # fmt: skip
     return findings
