@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure as Plot
 
+from experiments.paper import lean_runs
 from experiments.paper.figure import SHARDPULSE, Extent, Figure, Point, Record, Records, Row
 from experiments.paper.fitted import FITS, extrapolated
 from experiments.paper.lean_runs import BUSIEST, CORES, COST, READER, UNITS
@@ -97,6 +99,17 @@ def test_fits_are_ordered_by_what_they_predict() -> None:
     half = extrapolated({1.0: 1.0, 4.0: 4.0, 16.0: 16.0, 64.0: 64.0, 1000.0: 2000.0})
     assert half["line"] == pytest.approx(-0.5)
     assert drawn(FITS, records) > 6
+
+
+@pytest.mark.few
+def test_real_point_has_every_quantity_of_its_figures(tmp_path: Path) -> None:
+    """A small real run, and what the simulated ones above pretend to have measured."""
+    point = lean_runs.point("lean", 5, 2)
+    rows = {(row.role, row.quantity): row for row in point.measure(QUICK, tmp_path)}
+    assert {(row.role, row.quantity) for row in as_measured(point)} <= set(rows)
+    assert 0 < rows[READER, "age_p50"].value <= rows[READER, "age_p95"].value < 5.0
+    assert rows[DATABASE, BUSIEST].value <= rows[DATABASE, CORES].value + 0.01
+    assert rows[DATABASE, "samples"].value > 0
 
 
 @pytest.mark.parametrize("figure", [SIMULATION, SPEEDUP, SNAPSHOT, FITS], ids=lambda figure: figure.name)
