@@ -16,7 +16,7 @@ from experiments.paper.prediction import HEADROOM, SIZES, Demand, Machine
 from experiments.paper.sampler import LINK_BYTES
 from experiments.paper.simulate import Costs, Setup
 from experiments.paper.systems import DATABASE, FILTER
-from experiments.processes.needs import module
+from experiments.processes.needs import package
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -175,5 +175,5 @@ def _says(records: Records) -> tuple[str, str]:
 
 SIMULATION = Figure(
     "simulation", "A simulation of the pipeline, from runs of at most 500 hosts to 100,000", "",
-    _points, _draw, _findings, _says, (module("simpy"),), (14.0, 5.0),
+    _points, _draw, _findings, _says, (package("simpy", "simpy"),), (14.0, 5.0),
 )  # fmt: skip

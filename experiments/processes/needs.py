@@ -31,11 +31,6 @@ def plots() -> str:
     return "" if find_spec("matplotlib") else f"plots need matplotlib: {extras.how_to_install('experiments')}"
 
 
-def module(name: str) -> Need:
-    """A library of the extra ``experiments``."""
-    return lambda: "" if find_spec(name) else f"there is no {name}: {extras.how_to_install('experiments')}"
-
-
 def found(name: str) -> str | None:
     """The path of a command, also where Debian keeps servers, which is not on the path of every user."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin")
