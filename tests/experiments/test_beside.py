@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from experiments.beside import benefit, faults, script
+from experiments.beside import benefit, faults, script, tables
 from experiments.beside.answers import HOT, LOADED, NOTHING, Answer, called, is_wrong, of_prometheus, of_shardpulse
 from experiments.beside.benefit import Hot
 from experiments.beside.prometheus import RULES, SETTINGS
 from experiments.beside.script import BUSY, CALM_CORES, DEAD, IDLE, Change, Move, Overload, Plan, Stage
 from experiments.beside.tree import HostTree
+from experiments.harness.outcome import RESULTS
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import HOST, VMS
 from probes.sources.procfs_host import HostSource
 from probes.sources.procfs_vms import VmSource
+from tests.support import ROOT
 
 NAN = float("nan")
 
@@ -152,3 +155,10 @@ def test_rules_are_valid_and_have_the_alerts_that_are_asked_for() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for setting, file in zip(SETTINGS, files, strict=True):
         assert all(f"- alert: {alert}\n" in Path(file).read_text() for alert in setting.alerts.values())
+
+
+def test_documents_show_the_saved_run() -> None:
+    document = json.loads((RESULTS / "beside.json").read_text())
+    assert list(document["truth"]) == [fault.name for fault in faults.FAULTS]
+    for page, table in (("README.md", tables.truth(document)), ("benchmarks.md", tables.benefit(document))):
+        assert "\n".join(table) in (ROOT / "docs" / page).read_text(), f"paste the table into {page}"
