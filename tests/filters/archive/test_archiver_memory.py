@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator, Sequence
 
 from acquisition.link.cluster import Cluster
 from filters.archive.database.store import open_store
 from filters.archive.following.follower import Follower
 from filters.archive.minutes.whereabouts import Whereabouts
-from tests.support.archive_scene import ENTITIES, METRICS, Streams, archiver, found_in, turn_until
+from tests.support.archive_scene import Streams, archiver, found_in, turn_until
 from tests.support.archived import assert_equal, reference
 
-HOSTS, WAVES, FRAMES = 60, 8, 3
-PER_FRAME = ENTITIES * METRICS
+HOSTS, FRAMES = 60, 3
 PARTITION = 7
 
 
@@ -22,6 +22,16 @@ def wave(cluster: Cluster, number: int) -> Streams:
     """Hosts of one partition that are there for some seconds, minutes ago."""
     first = number * HOSTS
     return Streams(cluster, [PARTITION + 256 * n for n in range(first, first + HOSTS)], seconds=FRAMES + 1)
+
+
+def passing(follower: Follower, waves: Sequence[Streams]) -> Iterator[int]:
+    """Each wave comes, is archived and goes; how many samples there have been so far."""
+    samples = 0
+    for number, each in enumerate(waves):
+        each.push(0, FRAMES, later=4.0 * number)
+        samples += each.samples * FRAMES // (FRAMES + 1)
+        turn_until(follower, lambda: follower.counts.archived == samples)  # noqa: B023
+        yield samples
 
 
 def blocks() -> int:
@@ -34,22 +44,18 @@ def sets_of(follower: Follower) -> int:
 
 
 def test_what_has_gone_leaves_the_memory_and_is_known_when_it_comes_back(cluster: Cluster, migrated: str) -> None:
-    waves = [wave(cluster, number) for number in range(WAVES)]
+    waves = [wave(cluster, number) for number in range(8)]
     held, sets = [], []
-    samples = 0
     with open_store(migrated) as store:
         follower = archiver(cluster, store, grace=0.1)
-        for number, each in enumerate(waves):
-            each.push(0, FRAMES, later=4.0 * number)
-            samples += HOSTS * FRAMES * PER_FRAME
-            turn_until(follower, lambda: follower.counts.archived == samples)  # noqa: B023
+        for _ in passing(follower, waves):
             held.append(blocks())
             sets.append(sets_of(follower))
         assert max(sets) < 3 * HOSTS, sets
-        assert held[-1] - held[2] < (WAVES - 3) * HOSTS * 5, held  # a set takes some hundred
+        assert held[-1] - held[2] < (len(waves) - 3) * HOSTS * 5, held  # a set takes some hundred
         for number, each in enumerate(waves):  # sent again, and what is new
             each.push(later=40.0 + 5.0 * number)
-        samples += HOSTS * WAVES * PER_FRAME
+        samples = sum(each.samples for each in waves)
         turn_until(follower, lambda: follower.counts.archived == samples)
         assert follower.counts == (samples, 0, 0)
     frames = [one for each in waves for sent in each.frames.values() for one in sent]
@@ -58,18 +64,14 @@ def test_what_has_gone_leaves_the_memory_and_is_known_when_it_comes_back(cluster
 
 def test_an_archiver_that_takes_over_knows_them_too(cluster: Cluster, migrated: str) -> None:
     waves = [wave(cluster, number) for number in range(3)]
-    samples = 0
     with open_store(migrated) as store:
         follower = archiver(cluster, store, grace=0.1)
-        for number, each in enumerate(waves):
-            each.push(0, FRAMES, later=4.0 * number)
-            samples += HOSTS * FRAMES * PER_FRAME
-            turn_until(follower, lambda: follower.counts.archived == samples)  # noqa: B023
+        *_, samples = passing(follower, waves)
         follower.finish()
         vars(follower)["_leases"].leave()
         waves[0].push(later=20.0)
         again = archiver(cluster, store, grace=0.1)
-        turn_until(again, lambda: again.counts == (samples + HOSTS * PER_FRAME, 0, 0))
+        turn_until(again, lambda: again.counts == (samples + waves[0].samples // (FRAMES + 1), 0, 0))
 
 
 def test_of_vms_that_have_vanished_the_newest_are_known() -> None:
