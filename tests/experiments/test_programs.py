@@ -117,7 +117,12 @@ ALONE = {"archive_cost": ["--episodes", "100000000"], "planner": []}  #: they st
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [*((name, signal.SIGTERM) for name in (*STARTED, *ALONE)), ("ingest", signal.SIGINT), ("ingest", signal.SIGHUP)],
+    [
+        *((name, signal.SIGTERM) for name in (*STARTED, *ALONE)),
+        ("ingest", signal.SIGINT),
+        ("ingest", signal.SIGHUP),
+        ("testbed", signal.SIGINT),
+    ],
 )
 def test_a_signal_leaves_nothing_behind(name: str, number: signal.Signals) -> None:
     with tempfile.TemporaryDirectory(prefix="sp-") as place:  # short: Chromium's sockets lie there
