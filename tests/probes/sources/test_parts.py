@@ -37,7 +37,7 @@ def facts(tmp_path: Path) -> HostFacts:
 
 
 def request(facts: HostFacts, name: str, names: tuple[str, ...] = ()) -> Request:
-    return Request(RESOURCE_SETS[name], 1.0, facts, Discovery(facts, Selection(), 5.0), print, names)
+    return Request(RESOURCE_SETS[name], 1.0, facts, Discovery(facts, Selection(), 5.0), print, {"names": names})
 
 
 def rows(reading: Reading | None) -> dict[str, dict[str, tuple[float, int]]]:
@@ -130,7 +130,7 @@ def test_nothing_more_is_read_or_imported_unless_configured() -> None:
     parts = [
         registered.module for (name, _), registered in REGISTRY.items() if name not in ("host", "processes", "vms")
     ]
-    assert len(parts) == 4
+    assert len(parts) == 5
     code = (
         "import sys; from probes.probe_command import main; sys.stdout.flush()\n"
         "import probes.sources.procfs_host, probes.sources.procfs_processes, probes.sources.procfs_vms\n"
