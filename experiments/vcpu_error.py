@@ -31,9 +31,9 @@ from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.model.codes import VALID, name_of
-from experiments.live_migration import busy_floppy
-from experiments.log_cost.__main__ import interval
+from experiments.harness.intervals import interval
 from experiments.processes import needs
+from experiments.processes.guest import busy_floppy
 from experiments.processes.program import program
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts

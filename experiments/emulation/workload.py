@@ -71,11 +71,12 @@ def host_number(index: int) -> int:
 
 
 def resource_set(metrics: int) -> ResourceSet:
-    """The first ``metrics`` columns of the product's VM table; beyond its end they repeat, numbered."""
+    """The first ``metrics`` sized columns of the VM table; beyond its end they repeat, numbered."""
     columns: list[Metric] = []
+    sized = [metric for metric in VMS.metrics if metric.unit in SCALES]
     for index in range(metrics):
-        metric = VMS.metrics[index % len(VMS.metrics)]
-        copy = index // len(VMS.metrics)
+        metric = sized[index % len(sized)]
+        copy = index // len(sized)
         columns.append(metric._replace(name=f"{metric.name}_{copy + 1}") if copy else metric)
     return ResourceSet("vms", tuple(columns))
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.harness import outcome
+from experiments.harness.intervals import interval
 from experiments.log_cost.loops import LEVELS, LOOPS, NONE, guests
 from experiments.processes import needs
 from experiments.processes.program import program
@@ -37,23 +38,6 @@ VARIANTS = (NONE, *LEVELS)
 MOST = 1.02
 _SLICE = 10
 _WARM_UP = 150  #: iterations until the windows and rings of the filter are full
-#: Two-sided 95% quantiles of Student's t by degrees of freedom.
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
-
-
-class Interval(NamedTuple):
-    """The mean of some ratios and the ends of its 95% interval."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(ratios: Sequence[float]) -> Interval:
-    """Of two ratios at least; of more than 15 the quantile of 15, which makes it a little wider."""
-    mean = statistics.fmean(ratios)
-    half = _T[min(len(ratios) - 1, len(_T)) - 1] * statistics.stdev(ratios) / len(ratios) ** 0.5
-    return Interval(round(mean, 4), round(mean - half, 4), round(mean + half, 4))
 
 
 class Child:

@@ -8,6 +8,7 @@ shard. Nothing of the product is imported before it is known in which variant.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -38,7 +39,11 @@ def guests(directory: Path, count: int) -> None:
     for pid in range(1000, 1000 + count):
         base = proc / str(pid)
         (base / "task" / str(pid)).mkdir(parents=True)
-        for name, data in {**own, "stat": b"%d (qemu-system-x86)%s" % (pid, fields)}.items():
+        changed = {
+            "stat": b"%d (qemu-system-x86)%s" % (pid, fields),
+            "status": re.sub(rb"\n(Tgid|Pid):\t\d+", rb"\n\1:\t%d" % pid, own["status"]),
+        }
+        for name, data in {**own, **changed}.items():
             (base / name).write_bytes(data)
         words = ["qemu", "-name", f"guest=web-{pid}", "-uuid", f"00000000-0000-4000-8000-{pid:012x}", "-smp", "2"]
         (base / "cmdline").write_bytes("\0".join([*words, "-m", "1024", ""]).encode())

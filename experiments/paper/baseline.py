@@ -75,14 +75,14 @@ def _server(port: int, probes: int, names: list[str], directory: Path) -> list[s
     """The command of a server on loopback with a data directory of its own, two MEMORY tables and no users."""
     columns = ",".join(f"{name} DOUBLE" for name in names)
     data, tables = directory / "data", directory / "tables.sql"
-    (data / "acquisition").mkdir(parents=True)
+    (data / "monitoring").mkdir(parents=True)
     tables.write_text(
         "CREATE TABLE monitoring.samples (id BIGINT AUTO_INCREMENT, host INT, module INT, at DOUBLE, invalid INT, "
         f"{columns}, PRIMARY KEY (id) USING BTREE);\n"
         f"CREATE TABLE monitoring.smoothed (host INT, module INT, {columns}, PRIMARY KEY (host, module));\n"
     )
     user = become(directory)  # it refuses root
-    for path in (data, data / "acquisition"):
+    for path in (data, data / "monitoring"):
         shutil.chown(path, directory.stat().st_uid, directory.stat().st_gid)
     return [
         "taskset", "-c", str(machine.cores()[0]), *user, str(found("mariadbd")), "--no-defaults",

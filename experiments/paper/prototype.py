@@ -21,7 +21,7 @@ _ALPHA = 0.3  #: of the exponential moving average
 
 def connect(port: int) -> pymysql.Connection:
     """The database of this machine."""
-    return pymysql.connect(host="127.0.0.1", port=port, user="root", database="acquisition", autocommit=True)
+    return pymysql.connect(host="127.0.0.1", port=port, user="root", database="monitoring", autocommit=True)
 
 
 def probe(port: int, host: int, module: int, metrics: int) -> None:

@@ -37,6 +37,7 @@ NEEDS = (
     needs.tool("unshare", "util-linux"),
     lambda: "" if os.geteuid() == 0 else "it needs root",
 )
+_SETTLING = 5.0  #: seconds at the start of a probe that are not measured
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _OFTEN = 0.2  #: seconds between two ticks while ratio(i) is measured: more of them in a window
 _PATIENCE = 60.0
@@ -111,7 +112,7 @@ def _ratio(site: Site, shards: Shards, given: argparse.Namespace) -> list[dict[s
     """CPU of a tick with so many guests; ``ratio``: what each of those that were added costs, to the first one."""
     rows: list[dict[str, float]] = []
     with watching(PROBE, site.directory, shards, _OFTEN) as pid:
-        time.sleep(5.0)  # until it has looked at all that it looks at once
+        time.sleep(_SETTLING)  # it looks at everything once
         for guests in (0, *(each for each in (*_STEPS, given.guests) if each <= given.guests)):
             if rows and guests == rows[-1]["guests"]:
                 continue

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from experiments import live_migration
+from experiments.processes.guest import busy_floppy
 from experiments.processes.needs import lacking
 
 MISSING = lacking(*live_migration.NEEDS)
@@ -28,6 +29,6 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_the_floppy_boots() -> None:
-    image = live_migration.busy_floppy()
+    image = busy_floppy()
     assert len(image) == 1440 * 1024
     assert image[510:512] == bytes([0x55, 0xAA])

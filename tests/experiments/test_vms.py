@@ -28,7 +28,7 @@ def test_two_guests_are_watched_and_killed(capfd: pytest.CaptureFixture[str]) ->
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", "")
     assert vms.main([]) == EXIT_UNAVAILABLE
-    assert "there is no libvirtd: apt install libvirt-daemon-system" in capsys.readouterr().err
+    assert "there is no virsh: apt install libvirt-clients" in capsys.readouterr().err
 
 
 def test_what_a_system_adds_is_above_what_nobody_costs() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.model.codes import VALID
-from experiments.live_migration import Monitor
+from experiments.processes.guest import Monitor
 from probes.discovery import Discovery, Found, Selection
 from probes.host_facts import HostFacts
 from probes.metrics import VMS

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../acquisition/wire/agreed.h"
+#include "../../../acquisition/wire/agreed.h"
 
 enum { COUNT, VALID, MEAN, SQUARES, LOW, HIGH, LAST, LAST_TICK, PLANES };
 enum { VALUES = PLANES, CODES, ROWS, BUFFERS };

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.config.archive import Archive
+from acquisition.config.settings import Settings
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import registered
@@ -221,7 +221,7 @@ def test_clock_and_time_zone_of_the_archiver_do_not_matter(
         changed.setenv("TZ", "Pacific/Chatham")
         time.tzset()
         changed.setattr(run_command, "_EVERY", 0.01)
-        keeping = Upkeep(other, Archive(), TroubleLog(lambda _: None), lambda: follower.clock)
+        keeping = Upkeep(other, Settings(), TroubleLog(lambda _: None), lambda: follower.clock)
         keeping.start()
         try:
             streams.push(150)

@@ -14,7 +14,7 @@ import pytest
 
 from acquisition.model.codes import MISSING, RATE, VALID
 from acquisition.model.vm_state import state_of
-from experiments.live_migration import Monitor, busy_floppy
+from experiments.processes.guest import Monitor, busy_floppy
 from probes.checks import build_pipeline
 from probes.discovery import Discovery, Selection
 from probes.host_facts import HostFacts
