@@ -10,7 +10,7 @@ from typing import NamedTuple
 from acquisition.printable import printable
 
 PREFIX = "regression:"  #: then the host that has it, and which series it is
-_FRESH_PERIODS = 3.0  #: for which it holds; an archiver judges anew after each
+_FRESH_PERIODS = 3.0  #: for which it holds; an archiver judges again after each
 _LONGEST = 100  #: characters of a name
 
 
