@@ -6,10 +6,12 @@ so itself. The filter writes it as a label into the table that it keeps for read
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from acquisition.wire import table
 from acquisition.wire.table import FIRST_SEEN, VM
+from filters.worker.partitions.name_table import Payload, decode
 
 
 def stamped(payload: bytes, before: bytes, rows: bytes | None, now: float) -> bytes:
@@ -20,16 +22,21 @@ def stamped(payload: bytes, before: bytes, rows: bytes | None, now: float) -> by
     """
     if b'"vm"' not in payload and b"\\" not in payload:  # JSON may write a letter as an escape
         return payload
-    new, there = table.decode(payload), frozenset(np.frombuffer(rows or b"", "<u8").tolist())
+    new, there = _plain(payload), frozenset(np.frombuffer(rows or b"", "<u8").tolist())
     known = {
-        entity.stable: entity.labels.get(FIRST_SEEN, "")
-        for entity in (table.decode(before).entities if before else ())
-        if entity.kind == VM and (rows is None or entity.id in there)
+        stable: labels.get(FIRST_SEEN)
+        for key, kind, stable, _, _, labels in (_plain(before).entities if before else ())
+        if kind == VM and (rows is None or int(key, 16) in there)
     }
-    entities = tuple(
-        entity._replace(labels={**entity.labels, FIRST_SEEN: known.get(entity.stable) or f"{now:.3f}"})
-        if entity.kind == VM
-        else entity
-        for entity in new.entities
-    )
-    return table.encode(new._replace(entities=entities))
+    for _, kind, stable, _, _, labels in new.entities:
+        if kind == VM:
+            labels[FIRST_SEEN] = known.get(stable) or f"{now:.3f}"
+    return msgspec.json.encode(new)
+
+
+def _plain(payload: bytes) -> Payload:
+    """The values of a table, however it is written. Raises FrameError when it is none."""
+    try:
+        return decode(payload)
+    except (msgspec.MsgspecError, ValueError):
+        return decode(table.encode(table.decode(payload)))

@@ -22,7 +22,7 @@ _IDS = re.compile("(?:[0-9a-f]{16} )*")
 _Columns = tuple[tuple[str, str, str, float | None, float | None, str], ...]
 
 
-class _Payload(msgspec.Struct, forbid_unknown_fields=True):
+class Payload(msgspec.Struct, forbid_unknown_fields=True):
     """A table as ``acquisition.wire.table`` encodes it."""
 
     host: str
@@ -34,7 +34,7 @@ class _Payload(msgspec.Struct, forbid_unknown_fields=True):
     entities: list[tuple[str, str, str, str, str, dict[str, str]]]
 
 
-_decode = msgspec.json.Decoder(_Payload).decode
+decode = msgspec.json.Decoder(Payload).decode
 
 
 class NameTable(NamedTuple):
@@ -76,7 +76,7 @@ def _learn_quickly(payload: bytes) -> NameTable | None:
     """What a complete table says, without an object for each text that nobody asks for; None for what is not plainly
     one: ``acquisition.wire.table`` says what is wrong with it."""
     try:
-        found = _decode(payload)
+        found = decode(payload)
     except (msgspec.MsgspecError, ValueError):
         return None
     keys = "".join([f"{entity[0]} " for entity in found.entities])
