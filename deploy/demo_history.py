@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from acquisition.snapshot.rows import Row
+from acquisition.snapshot.values.rows import Row
 from filters.text.sparkline import bars, full_height
 
 

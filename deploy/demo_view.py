@@ -19,10 +19,10 @@ from acquisition.model.metric import HOST_SET
 from acquisition.printable import printable
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.rows import Row, rows_of
-from acquisition.snapshot.selection import Selection
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.rows import Row, rows_of
+from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.states import CURRENT
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.states import state_style, validity
 

@@ -27,8 +27,9 @@ from acquisition.model.metric import HOST_SET
 from acquisition.shards import status as shard_status
 from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
-from acquisition.snapshot import Snapshot, SnapshotReader, books
-from acquisition.snapshot.books import Books, Totals
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.books import Books, Totals
 from filters import kernels
 from filters.worker.step import native
 

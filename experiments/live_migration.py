@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from acquisition.shards.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.placement import CONFLICT, MIGRATING, RUNNING, Placement
+from acquisition.snapshot.vms.placement import CONFLICT, MIGRATING, RUNNING, Placement
 from experiments.processes import needs
 from experiments.processes.guest import Monitor, busy_floppy
 from experiments.processes.program import program

@@ -17,7 +17,7 @@ from acquisition.hosts import forgetting
 from acquisition.hosts.forgetting import Listed
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.printable import printable
-from acquisition.snapshot import roster
+from acquisition.snapshot.visibility import roster
 
 _DESCRIPTION = """\
 List the hosts that are there, and those that were seen within 7 days and have expired: a host that has sent

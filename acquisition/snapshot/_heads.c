@@ -1,4 +1,4 @@
-/* The headers of many smoothed records in one call: see acquisition.snapshot.heads, which stays the definition. */
+/* The headers of many smoothed records in one call: see acquisition.snapshot.reading.heads, which stays the definition. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -55,7 +55,7 @@ static int one(PyObject *value, int first, int last, char *head, PyObject **ids)
     return *ids ? begin != 0 : -1;
 }
 
-PyDoc_STRVAR(take_apart_doc, "take_apart(values, first, last) -> (heads, sound, ids)\n\nSee acquisition.snapshot.heads.");
+PyDoc_STRVAR(take_apart_doc, "take_apart(values, first, last) -> (heads, sound, ids)\n\nSee acquisition.snapshot.reading.heads.");
 
 static PyObject *take_apart(PyObject *module, PyObject *arguments)
 {
@@ -101,7 +101,7 @@ static int prepare(PyObject *module)
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_heads", "Headers of records in C; see acquisition.snapshot.heads.", 0, methods, slots,
+    PyModuleDef_HEAD_INIT, "_heads", "Headers of records in C; see acquisition.snapshot.reading.heads.", 0, methods, slots,
     NULL, NULL, NULL,
 };
 

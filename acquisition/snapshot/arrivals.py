@@ -14,11 +14,11 @@ from acquisition.errors import FrameError
 from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
-from acquisition.snapshot import judgement
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.shard_reading import Member, Place, read_records
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, Place, read_records
+from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 

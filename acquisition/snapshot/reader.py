@@ -28,15 +28,15 @@ from acquisition.link.resp import parse_address
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader
-from acquisition.snapshot.finishing import COHERENT, LATEST, NEWEST, Finisher
-from acquisition.snapshot.inputs import InputsTable, tables_of
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.recent import RecentTable, read_recent
-from acquisition.snapshot.refills import RefillReader
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.reading.finishing import COHERENT, LATEST, NEWEST, Finisher
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.naming import Naming
+from acquisition.snapshot.reading.positions import PositionReader
 from acquisition.snapshot.snapshot import Snapshot
+from acquisition.snapshot.values.inputs import InputsTable, tables_of
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.recent import RecentTable, read_recent
+from acquisition.snapshot.visibility.refills import RefillReader
 from acquisition.snapshot.whole_reading import Shared, Takes, WholeReader
 from acquisition.wire.layout import Layout
 

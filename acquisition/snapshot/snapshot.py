@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.matrix import Matrix, matrix_of
-from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.rows import Row, rows_of
-from acquisition.snapshot.selection import Patterns, Selection
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.matrix import Matrix, matrix_of
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.rows import Row, rows_of
+from acquisition.snapshot.values.selection import Patterns, Selection
+from acquisition.snapshot.values.states import CURRENT
+from acquisition.snapshot.vms.placement import Placements
 from acquisition.wire.position import SHEDS
 
 

@@ -14,22 +14,22 @@ from typing import NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
-from acquisition.snapshot import sight
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.current_blocks import Judged, judge
-from acquisition.snapshot.finishing import COHERENT, LATEST, NEWEST, Finisher, begin, begun_of
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.names import Names
-from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.partition_reading import PartitionReader, Slotted
-from acquisition.snapshot.placement import placements_of
-from acquisition.snapshot.positions import PositionReader, PositionTable, dormant_of
-from acquisition.snapshot.refills import RefillReader
-from acquisition.snapshot.shard_reading import Owner, read_records
-from acquisition.snapshot.sight import Sight
-from acquisition.snapshot.sight_reading import Begun
+from acquisition.snapshot.reading.current_blocks import Judged, judge
+from acquisition.snapshot.reading.finishing import COHERENT, LATEST, NEWEST, Finisher, begin, begun_of
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.naming import Naming
+from acquisition.snapshot.reading.partitions import PartitionReader, Slotted
+from acquisition.snapshot.reading.positions import PositionReader, PositionTable, dormant_of
 from acquisition.snapshot.snapshot import Contents, Snapshot
-from acquisition.snapshot.vm_evidence import EvidenceIndex
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Owner, read_records
+from acquisition.snapshot.values.names import Names
+from acquisition.snapshot.visibility import causes as sight
+from acquisition.snapshot.visibility.causes import Sight
+from acquisition.snapshot.visibility.inquiry import Begun
+from acquisition.snapshot.visibility.refills import RefillReader
+from acquisition.snapshot.vms.evidence import EvidenceIndex
+from acquisition.snapshot.vms.placement import placements_of
 from acquisition.wire.layout import Layout
 
 #: Whether the values of a (host id, resource set id) are wanted.

@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.shards.status import HEALTH
-from acquisition.snapshot import lag
-from acquisition.snapshot.books import Account, Totals
+from acquisition.snapshot.reconcile.books import Account, Totals
+from acquisition.snapshot.visibility import lag
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value
 from acquisition.wire import archived
@@ -83,7 +83,7 @@ class StatusDocument(Struct, frozen=True):
     workers: Annotated[
         list[_Values] | None,
         Meta(
-            description="as acquisition.snapshot.workers.Worker, and behind_seconds (null: unknown); null when nothing "
+            description="as acquisition.snapshot.visibility.workers.Worker, and behind_seconds (null: unknown); null when nothing "
             "could be read, as unowned, partitions and readers are then"
         ),
     ]
@@ -92,7 +92,7 @@ class StatusDocument(Struct, frozen=True):
     readers: Annotated[
         list[_Values] | None,
         Meta(
-            description="as acquisition.snapshot.registered.Registered: the archive, which counts since it began, "
+            description="as acquisition.snapshot.reconcile.registered.Registered: the archive, which counts since it began, "
             "made = archived + gap + open"
         ),
     ]

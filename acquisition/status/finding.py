@@ -13,13 +13,13 @@ from acquisition.link.resp import Address
 from acquisition.model.identity import is_own_name
 from acquisition.shards import resilience
 from acquisition.shards.status import REPLICA, ShardStatus
-from acquisition.snapshot import clocks, lag, roster
-from acquisition.snapshot.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
-from acquisition.snapshot.books import Account, Books
-from acquisition.snapshot.lag import Lag
-from acquisition.snapshot.registered import Registered
-from acquisition.snapshot.roster import Roster
-from acquisition.snapshot.workers import Worker, Workers
+from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
+from acquisition.snapshot.reconcile.books import Account, Books
+from acquisition.snapshot.reconcile.registered import Registered
+from acquisition.snapshot.visibility import clocks, lag, roster
+from acquisition.snapshot.visibility.lag import Lag
+from acquisition.snapshot.visibility.roster import Roster
+from acquisition.snapshot.visibility.workers import Worker, Workers
 from acquisition.status.lately import Told
 from acquisition.wire.archived import Archived
 from acquisition.wire.keys import SLOTS

@@ -15,13 +15,14 @@ from acquisition.link.regressions import Regression
 from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
-from acquisition.snapshot import books, lag, registered, roster
-from acquisition.snapshot.balance import ENDED
-from acquisition.snapshot.books import Account, Books, Totals
-from acquisition.snapshot.lag import Lag
-from acquisition.snapshot.registered import Registered
-from acquisition.snapshot.roster import Roster
-from acquisition.snapshot.workers import Workers, read_workers
+from acquisition.snapshot.reconcile import books, registered
+from acquisition.snapshot.reconcile.balance import ENDED
+from acquisition.snapshot.reconcile.books import Account, Books, Totals
+from acquisition.snapshot.reconcile.registered import Registered
+from acquisition.snapshot.visibility import lag, roster
+from acquisition.snapshot.visibility.lag import Lag
+from acquisition.snapshot.visibility.roster import Roster
+from acquisition.snapshot.visibility.workers import Workers, read_workers
 from acquisition.status import lately, shards
 from acquisition.status.figures import of_regressions, of_sources
 from acquisition.status.finding import (

@@ -11,7 +11,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_COPIED, VM_ONCE, VM_RENAMED, VM_TWICE, Entry
-from acquisition.snapshot.registered import noted
+from acquisition.snapshot.reconcile.registered import noted
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from acquisition.wire.rejected import LIMIT

@@ -9,11 +9,12 @@ from rich.text import Text
 
 from acquisition.printable import printable
 from acquisition.shards.status import REPLICA, ShardStatus
-from acquisition.snapshot import books, lag
-from acquisition.snapshot.books import Account, Totals
-from acquisition.snapshot.lag import Lag
-from acquisition.snapshot.registered import Registered
-from acquisition.snapshot.workers import Worker
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.books import Account, Totals
+from acquisition.snapshot.reconcile.registered import Registered
+from acquisition.snapshot.visibility import lag
+from acquisition.snapshot.visibility.lag import Lag
+from acquisition.snapshot.visibility.workers import Worker
 from acquisition.status.document import Verdict, condition_of
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value

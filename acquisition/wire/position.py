@@ -4,7 +4,7 @@ One fixed record per (host, resource set) in the hash ``applied:{tag}``. The pro
 reads it to know where to go on; readers take the newest tick and the books from it.
 Balance: made = before + applied + lost + pending, in samples. ``made`` is the probe's own count,
 carried by the newest applied frame; the other three are the filter's. They come from two
-counters and must agree in every single record (``acquisition.snapshot.balance``).
+counters and must agree in every single record (``acquisition.snapshot.reconcile.balance``).
 There is one version yet. Of the next, which newer software writes, FrameError says so: it is no damage, and who
 would write over it leaves it alone.
 

@@ -1,7 +1,7 @@
 """The status record: a probe's own account of what it made and sent, as JSON.
 
 It stands in ``status:{tag}:HOST`` beside the filter's applied positions, so that the
-books (``acquisition.snapshot.books``) compare two counts that were made independently.
+books (``acquisition.snapshot.reconcile.books``) compare two counts that were made independently.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards import grants
-from acquisition.snapshot import registered
-from acquisition.snapshot.registered import ARCHIVE, Registered
+from acquisition.snapshot.reconcile import registered
+from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered
 from experiments.chaos.options import Options
 from experiments.chaos.service import Service
 from experiments.processes.postgresql import Server

@@ -19,7 +19,7 @@ from sqlalchemy import text
 
 from acquisition.model.codes import CODE_MASK, VALID
 from acquisition.model.ticks import tick_of
-from acquisition.snapshot.registered import Registered
+from acquisition.snapshot.reconcile.registered import Registered
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load
 from experiments.emulation.workload import host_number

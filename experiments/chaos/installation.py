@@ -19,8 +19,9 @@ from typing import Any
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards import grants
-from acquisition.snapshot import SnapshotReader, books
-from acquisition.snapshot.books import Books
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.books import Books
 from experiments.chaos import archive, host_log
 from experiments.chaos.archive import ArchiveParts
 from experiments.chaos.generators import GeneratorProcess

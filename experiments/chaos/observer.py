@@ -25,7 +25,7 @@ from acquisition.config.loader import load
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.ticks import slot_of
-from acquisition.snapshot.shard_reading import Member, read_records
+from acquisition.snapshot.values.members import Member, read_records
 from acquisition.wire import keys, position, smoothed
 from acquisition.wire.layout import Layout
 from experiments.emulation.workload import host_number

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from acquisition.outbox.shedding import SHED_AFTER
-from acquisition.snapshot.balance import ENDED, REPORTED, Account
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.books import Books
+from acquisition.snapshot.reconcile.balance import ENDED, REPORTED, Account
+from acquisition.snapshot.reconcile.books import Books
+from acquisition.snapshot.values.block import Block
 from experiments.chaos import reference
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load, entity

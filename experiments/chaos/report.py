@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from acquisition.snapshot.books import totals as totals_of
+from acquisition.snapshot.reconcile.books import totals as totals_of
 from experiments.chaos.fault_runner import Course
 from experiments.chaos.observer import Seen
 from experiments.chaos.options import Options

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.books import Books
-from acquisition.snapshot.refills import KEPT, LOST
+from acquisition.snapshot.reconcile.books import Books
 from acquisition.snapshot.snapshot import Snapshot
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.visibility.refills import KEPT, LOST
 from experiments.chaos import archive_referee, installation, observer, referee, schedule, witness
 from experiments.chaos.archive_referee import Verdict
 from experiments.chaos.fault_runner import Course, FaultRunner

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
 from acquisition.model.metric import resource_set_id, schema_hash
-from acquisition.snapshot.heads import dtype_of
+from acquisition.snapshot.reading.heads import dtype_of
 from acquisition.wire import frame, keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.table import Table

@@ -19,7 +19,7 @@ from typing import Any
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
-from acquisition.snapshot.books import read_books
+from acquisition.snapshot.reconcile.books import read_books
 from acquisition.wire import commit, keys
 from acquisition.wire import frame as wire
 from acquisition.wire.commit import Commit

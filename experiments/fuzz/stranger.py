@@ -6,7 +6,8 @@ from random import Random
 from typing import Any
 
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot import SnapshotReader, books, registered
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.reconcile import books, registered
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from experiments.fuzz import fields, tellings

@@ -14,16 +14,17 @@ import msgspec
 import numpy as np
 
 from acquisition.errors import FrameError
-from acquisition.snapshot import judgement, sight
-from acquisition.snapshot.balance import REPORTED, Source, balance
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.names import NamesCache
-from acquisition.snapshot.positions import positions_of
-from acquisition.snapshot.rows import rows_of
-from acquisition.snapshot.selection import Selection
-from acquisition.snapshot.shard_reading import Member, Place
-from acquisition.snapshot.sight import Sight
+from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.positions import positions_of
+from acquisition.snapshot.reconcile.balance import REPORTED, Source, balance
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, Place
+from acquisition.snapshot.values.names import NamesCache
+from acquisition.snapshot.values.rows import rows_of
+from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.visibility import causes as sight
+from acquisition.snapshot.visibility.causes import Sight
 from acquisition.status.document import _archived
 from acquisition.wire import archived, commit, frame, position, status, table
 from acquisition.wire.frame import Frame

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot import books
-from acquisition.snapshot.books import Account, Books
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.books import Account, Books
 from experiments.emulation.workload import host_number
 
 _MOST_FAULTS = 10

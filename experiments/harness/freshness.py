@@ -21,7 +21,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
 from acquisition.model.ticks import slot_of
-from acquisition.snapshot.shard_reading import Member, read_records
+from acquisition.snapshot.values.members import Member, read_records
 from acquisition.wire import keys, position, smoothed
 from acquisition.wire.layout import Layout
 from experiments.emulation.workload import host_number

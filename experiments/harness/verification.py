@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from acquisition.model.metric import Metric
-from acquisition.snapshot.block import Block
+from acquisition.snapshot.values.block import Block
 from acquisition.wire.table import FIRST_SEEN, Entity
 from experiments.emulation.membership import Members, Membership, entity, first_serials
 from experiments.emulation.values import Strip

@@ -22,7 +22,7 @@ from acquisition.errors import UsageError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.books import Account, read_books
+from acquisition.snapshot.reconcile.books import Account, read_books
 from acquisition.wire.layout import Layout
 from experiments.harness import machine, outcome, pipeline
 from experiments.harness.balance import of_hosts

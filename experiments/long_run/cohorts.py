@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.books import Account
+from acquisition.snapshot.reconcile.books import Account
+from acquisition.snapshot.values.block import Block
 from acquisition.wire import keys, table
 from acquisition.wire.layout import Layout
 from acquisition.wire.status import EXPIRE_SECONDS as STATUS_SECONDS

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from acquisition.link.cluster import read_layout
-from acquisition.snapshot import SnapshotReader, books
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.reconcile import books
 from experiments.testbed.running import Pipeline
 from experiments.testbed.topology import Host, Topology
 

@@ -17,7 +17,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards import configuration, grants, join, process, rendering
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire.layout import Layout
 from experiments.emulation.workload import Workload, host_number, resource_set
 from experiments.processes import access

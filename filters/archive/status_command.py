@@ -14,9 +14,9 @@ from acquisition.config.settings import Settings
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNBALANCED, DataError, PermissionRefused
 from acquisition.link.cluster import read_layout
 from acquisition.printable import printable
-from acquisition.snapshot import books, registered
-from acquisition.snapshot.books import Account
-from acquisition.snapshot.registered import ARCHIVE, Registered
+from acquisition.snapshot.reconcile import books, registered
+from acquisition.snapshot.reconcile.books import Account
+from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from acquisition.model.derived import CPU, MEMORY, NETWORK
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE
 
 if TYPE_CHECKING:
     from acquisition.model.inputs import DecisionInputs
@@ -78,7 +78,7 @@ class Vm(NamedTuple):
     id: str
     name: str
     host: str  #: id of the host that bears its load; while it migrates, the source
-    state: str = CURRENT  #: of acquisition.snapshot.states, or acquisition.model.vm_state.STOPPED
+    state: str = CURRENT  #: of acquisition.snapshot.values.states, or acquisition.model.vm_state.STOPPED
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
     readings: Mapping[str, Reading] = {}
@@ -93,13 +93,13 @@ class Host(NamedTuple):
 
     id: str
     name: str
-    state: str = CURRENT  #: of acquisition.snapshot.states
+    state: str = CURRENT  #: of acquisition.snapshot.values.states
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
     readings: Mapping[str, Reading] = {}
     vms: Sequence[Vm] = ()  #: may be made when it is first looked at
     reason: str = ""  #: why it is not current
-    cause: str = ""  #: of acquisition.snapshot.states.CAUSES: why it is unknown or down
+    cause: str = ""  #: of acquisition.snapshot.values.states.CAUSES: why it is unknown or down
 
 
 class Transit(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from acquisition.config.decisions import Policy
-from acquisition.snapshot.states import CLAIM_SECONDS
+from acquisition.snapshot.values.states import CLAIM_SECONDS
 from filters.decisions.migrations import Log
 from filters.decisions.picture import Host, Picture
 

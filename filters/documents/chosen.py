@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.selection import Selection
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.selection import Selection
 from acquisition.wire.planes import MEAN
 from acquisition.wire.table import Entity
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.vm_evidence import VM
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.vms.evidence import VM
+from acquisition.snapshot.vms.placement import Placements
 from acquisition.wire.table import Entity
 from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.figures import DESCRIBED, FIGURES, Lists, gathered, planes_of, shortened

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.vm_evidence import VM
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.vms.evidence import VM
 from acquisition.wire.table import Entity
 from filters.documents.chosen import Chosen
 from filters.documents.figures import ReadingDocument, readings_of, shortened

@@ -11,8 +11,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.model import codes
 from acquisition.model.inputs import DecisionInputs
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.wire import planes
 from filters.text.quantities import COUNTED, LEAST, WHOLE, digits
 

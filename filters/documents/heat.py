@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from acquisition.model import ticks
 from acquisition.model.metric import HOST_SET
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.rows import finite
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.rows import finite
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire.planes import MEAN
 from filters.decisions import ratios
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Host, Picture, Reading

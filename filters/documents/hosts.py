@@ -11,10 +11,10 @@ from acquisition.model import ticks
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.states import STATES
 from filters.decisions import picture
 from filters.decisions.picture import Host
 from filters.documents.chosen import Chosen, Page, by_host

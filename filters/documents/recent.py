@@ -9,8 +9,8 @@ from msgspec import Struct
 from acquisition.model import codes
 from acquisition.model.inputs import RECENT_TICKS
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.recent import RecentTable
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.recent import RecentTable
 from filters.text.quantities import digits
 
 

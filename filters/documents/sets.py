@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import CAUSES
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CAUSES
 from filters.documents.figures import shortened
 
 #: What a cause is, for the interface description.

@@ -12,8 +12,8 @@ from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.model.vm_state import UNKNOWN, state_of
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.vm_evidence import VM
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.vms.evidence import VM
 from acquisition.wire.planes import LAST, MEAN
 from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.entities import Labels

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from acquisition.model.codes import VALID
 from acquisition.model.vm_state import state_of
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placement, Placements
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.vms.placement import Placement, Placements
 from acquisition.wire.planes import LAST
 from acquisition.wire.table import VM
 from filters.exposition import naming, syntax

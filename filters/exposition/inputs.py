@@ -17,8 +17,8 @@ from acquisition.model import codes, ticks
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.members import Owner
 from acquisition.wire.inputs import ALWAYS_KEPT, COUNTS, KEPT, Floats, Section, figure_names
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, families, grouped

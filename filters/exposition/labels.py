@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from acquisition.model.identity import is_own_name
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import Names
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.names import Names
 from filters.exposition import syntax
 
 HOST = ("host",)

@@ -11,9 +11,9 @@ from typing import Any
 
 from acquisition.model.identity import own_name
 from acquisition.shards.status import MASTER, REPLICA, ShardStatus
-from acquisition.snapshot import lag
-from acquisition.snapshot.balance import SILENT
-from acquisition.snapshot.books import Account
+from acquisition.snapshot.reconcile.balance import SILENT
+from acquisition.snapshot.reconcile.books import Account
+from acquisition.snapshot.visibility import lag
 from acquisition.status import finding
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health, without_value

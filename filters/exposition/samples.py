@@ -15,8 +15,8 @@ import numpy as np
 
 from acquisition.model import codes
 from acquisition.model.metric import Metric
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import DOWN
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import DOWN
 from acquisition.wire.smoothed import Floats
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped

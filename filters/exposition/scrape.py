@@ -9,9 +9,9 @@ from itertools import chain
 
 from acquisition import __version__
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CURRENT, LATE, STATES
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.states import CURRENT, LATE, STATES
 from acquisition.status.health import Health
 from filters.exposition import entities, inputs, pipeline, samples, sets, syntax
 from filters.exposition.batches import families

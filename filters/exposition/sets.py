@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from acquisition.model import codes
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import CURRENT, DOWN, UNKNOWN
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT, DOWN, UNKNOWN
 from filters.exposition import syntax
 from filters.exposition.labels import SET
 from filters.exposition.syntax import COUNTER, GAUGE, Family, Filled, Series

@@ -15,11 +15,11 @@ from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardpulseError
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot, SnapshotReader, collector
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.recent import RecentTable
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CURRENT, LATE
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.recent import RecentTable
+from acquisition.snapshot.values.states import CURRENT, LATE
 from filters.decisions import sightings
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.heat import Heat, judge_all

@@ -16,7 +16,7 @@ from acquisition.config.decisions import Decisions
 from acquisition.config.decisions import Labels as Configured
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.vm_evidence import VM
+from acquisition.snapshot.vms.evidence import VM
 from acquisition.wire.table import Entity
 
 _HOST, _PROCESS = "host", "process"

@@ -5,7 +5,7 @@ process that a host reports, except for the daemons of the monitor, takes the pl
 watch their guests as processes by command. It is never guessed: a host without VMs has nothing to move, and a web
 server is not proposed for migration because nothing else was found.
 
-While several hosts report a VM it appears once, where its load is (acquisition.snapshot.placement).
+While several hosts report a VM it appears once, where its load is (acquisition.snapshot.vms.placement).
 Readings and the VMs of a host are made when they are looked at, so that a list of hot hosts costs no
 more than the hosts.
 """
@@ -20,11 +20,11 @@ from acquisition.link.happenings import VM_COPIED, VM_RENAMED, VM_TWICE
 from acquisition.model import codes, vm_state
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import INCOMING, MIGRATING, Placement, Placements
-from acquisition.snapshot.rows import finite
-from acquisition.snapshot.states import CURRENT
-from acquisition.snapshot.vm_evidence import VM, evidence_of
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.rows import finite
+from acquisition.snapshot.values.states import CURRENT
+from acquisition.snapshot.vms.evidence import VM, evidence_of
+from acquisition.snapshot.vms.placement import INCOMING, MIGRATING, Placement, Placements
 from acquisition.wire.planes import OWN
 from acquisition.wire.table import DAEMON, Entity
 from filters.decisions import capacity, ratios

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import settle
-from acquisition.snapshot.vm_evidence import evidence_of
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.vms.evidence import evidence_of
+from acquisition.snapshot.vms.placement import settle
 from acquisition.wire.table import Entity
 
 _Rows = list[tuple[Block, int]]

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from acquisition.errors import DataError
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.rows import Row, rows_of
-from acquisition.snapshot.selection import Selection, entity_keys
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.rows import Row, rows_of
+from acquisition.snapshot.values.selection import Selection, entity_keys
+from acquisition.snapshot.vms.placement import Placements
 
 _SHOWN = 12
 #: What matters most of the metrics of a process or VM, of a host, and of anything else (the first one).

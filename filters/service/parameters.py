@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from acquisition.snapshot.selection import Selection
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.states import STATES
 from filters.service.problem import Problem, bad_request
 
 _MOST_VALUES = 8  #: of one parameter, or as many as it has choices

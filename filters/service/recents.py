@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.recent import RecentTable
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.recent import RecentTable
 from filters.service.problem import unavailable
 
 

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from acquisition.config.settings import Settings
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.vm_evidence import VM
+from acquisition.snapshot.vms.evidence import VM
 from filters.decisions.migrations import STARTED, Migrations, Report
 from filters.judging.whereabouts import Whereabouts, whereabouts
 from filters.service.problem import Problem, not_found, unavailable

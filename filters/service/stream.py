@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from filters.decisions.verdict import Outcome
 from filters.documents.chosen import by_host
 from filters.documents.encoding import encode

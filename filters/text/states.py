@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from acquisition.snapshot.rows import Row
-from acquisition.snapshot.states import CURRENT, DOWN
+from acquisition.snapshot.values.rows import Row
+from acquisition.snapshot.values.states import CURRENT, DOWN
 from filters.text.quantities import seconds
 
 _STYLES = {CURRENT: "green", DOWN: "bold red"}
 
 
 def state_style(state: str) -> str:
-    """The style of a state (acquisition.snapshot.states)."""
+    """The style of a state (acquisition.snapshot.values.states)."""
     return _STYLES.get(state, "yellow")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.states import STATES
 from acquisition.wire.planes import Plane
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.sparkline import bars, full_height

@@ -9,9 +9,9 @@ from acquisition.model.metric import HOST_SET
 from acquisition.printable import printable
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.recent import RecentTable
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.recent import RecentTable
 from acquisition.status.health import Health
 from filters.top import entities, history
 from filters.top.history import History, history_of_block, history_of_hosts

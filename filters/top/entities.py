@@ -13,9 +13,9 @@ from acquisition.model.metric import HOST_SET
 from acquisition.model.vm_state import RUNNING, UNKNOWN, state_of
 from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import STATES
+from acquisition.snapshot.vms.placement import Placements
 from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.smoothed import Floats
 from acquisition.wire.table import VM, Entity
@@ -54,7 +54,7 @@ def list_entities(block: Block, now: float, places: Placements | None = None) ->
     """One row per VM or process: CPU in cores, resident memory.
 
     ``places`` say which VMs several processes have: the row that is not its VM's place has no
-    figures, for it would make the VM look idle (acquisition.snapshot.placement).
+    figures, for it would make the VM look idle (acquisition.snapshot.vms.placement).
     """
     n = block.shape[0]
     index = {metric.name: column for column, metric in enumerate(block.metrics)}

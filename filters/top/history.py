@@ -12,9 +12,9 @@ import numpy.typing as npt
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.recent import RecentTable
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.recent import RecentTable
 from filters.top.entities import CPU
 from filters.top.listing import METRICS, STATE_CURRENT, Listing
 

@@ -17,8 +17,8 @@ from acquisition.model import codes, ticks
 from acquisition.model.derived import CPU, DERIVED, MEMORY
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import STATES
 from acquisition.wire.planes import OWN
 from acquisition.wire.smoothed import EXCEPTION, Floats, Head
 from filters.top.listing import HOSTS, Listing, absent, failed, valid_age

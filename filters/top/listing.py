@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
-from acquisition.snapshot.states import CURRENT, STATES
+from acquisition.snapshot.values.states import CURRENT, STATES
 from acquisition.wire.planes import Plane
 from acquisition.wire.smoothed import Floats
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from acquisition.model import codes
 from acquisition.shards.status import HEALTH, ShardStatus
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.states import STATES
 from filters.text.quantities import ABSENT, digits, quantity, seconds
 from filters.top.columns import Column, Rows, columns_of, figure, has_figures
 from filters.top.contents import Observation

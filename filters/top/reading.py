@@ -22,8 +22,8 @@ from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.shards.nodes import Members
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.recent import RecentTable
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.recent import RecentTable
 from acquisition.status import health, shards
 from filters.top.contents import Observation, Place
 

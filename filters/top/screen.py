@@ -15,7 +15,7 @@ from rich.text import Text
 
 from acquisition.printable import printable
 from acquisition.shards.status import REPLICA, ShardStatus
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.states import STATES
 from acquisition.status import text as status_text
 from acquisition.wire import planes
 from filters.text.quantities import seconds

@@ -14,9 +14,9 @@ from acquisition.errors import EXIT_UNAVAILABLE
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET, resource_set_id
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
+from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.verdict import exit_code
-from acquisition.snapshot.vm_evidence import VM, evidence_of
+from acquisition.snapshot.vms.evidence import VM, evidence_of
 from acquisition.wire.table import Entity
 from filters.watcher.meters import METERS, Meter, NoValue
 

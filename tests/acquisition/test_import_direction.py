@@ -54,7 +54,7 @@ ROOMS = {
     },
     # What decides: pure, of values only.
     "filters.decisions": {
-        "acquisition.model", "acquisition.config", "acquisition.snapshot.states",
+        "acquisition.model", "acquisition.config", "acquisition.snapshot.values.states",
     },
     # What reads: no reader knows the worker.
     "filters.archive": {

@@ -33,7 +33,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.local_shards import LocalShards
 from acquisition.model.identity import host_id
 from acquisition.shards import machine
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from acquisition.wire import keys
 from tests.support import ROOT
 from tests.support.terminal import Terminal

@@ -23,7 +23,7 @@ from acquisition.printable import printable
 from acquisition.shards.launch import Shards
 from acquisition.shards.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.rows import Row
+from acquisition.snapshot.values.rows import Row
 from acquisition.wire.position import Position
 from filters.text.quantities import exact, quantity, seconds
 from filters.text.sparkline import bars

@@ -17,7 +17,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.shards import grants
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from acquisition.wire import keys, readers
 from experiments.processes import access
 from filters.archive.database import roles

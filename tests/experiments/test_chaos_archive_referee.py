@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acquisition.snapshot.registered import ARCHIVE, Registered
+from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered
 from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
 from experiments.chaos import archive_referee

@@ -11,10 +11,11 @@ import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import SnapshotReader, books
-from acquisition.snapshot.balance import Account
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.books import Books
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.balance import Account
+from acquisition.snapshot.reconcile.books import Books
+from acquisition.snapshot.values.block import Block
 from experiments.chaos import host_log, referee
 from experiments.chaos.host_log import Note
 from experiments.chaos.load import Load

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from acquisition.snapshot import states
+from acquisition.snapshot.values import states
 from experiments.chaos import installation, schedule, witness
 from experiments.chaos.__main__ import main, parse
 from experiments.chaos.answers import Said, Truth, falsely_down, is_calm, summary

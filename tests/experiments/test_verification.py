@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from acquisition.model.metric import resource_set_id, schema_hash
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import Names
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.names import Names
 from acquisition.wire import smoothed
 from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acquisition.snapshot.balance import ABSENT, REPORTED, Account, Source, balance
+from acquisition.snapshot.reconcile.balance import ABSENT, REPORTED, Account, Source, balance
 from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus
 

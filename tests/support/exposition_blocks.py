@@ -9,9 +9,9 @@ import numpy as np
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import Names
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.names import Names
+from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table

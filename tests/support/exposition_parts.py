@@ -9,11 +9,11 @@ import numpy as np
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot.balance import REPORTED, Account
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.books import Books, totals
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.workers import Workers
+from acquisition.snapshot.reconcile.balance import REPORTED, Account
+from acquisition.snapshot.reconcile.books import Books, totals
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.visibility.workers import Workers
 from acquisition.status.health import Health
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed

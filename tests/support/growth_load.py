@@ -18,8 +18,8 @@ from acquisition.link.local_shards import LocalShards
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
-from acquisition.snapshot.block import Block
 from acquisition.snapshot.reader import SnapshotReader
+from acquisition.snapshot.values.block import Block
 from acquisition.wire import keys, position
 from acquisition.wire.frame import Samples
 from acquisition.wire.layout import Layout

@@ -14,8 +14,8 @@ from acquisition.link.resp import Address
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
-from acquisition.snapshot import books
-from acquisition.snapshot.books import Account
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.books import Account
 from acquisition.wire import keys
 from acquisition.wire.frame import Samples
 from acquisition.wire.layout import Layout

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from acquisition.errors import FrameError
 from acquisition.link.batch import Command
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot.registered import ARCHIVE
+from acquisition.snapshot.reconcile.registered import ARCHIVE
 from acquisition.wire import archived, keys, readers
 from acquisition.wire.layout import Layout
 from acquisition.wire.readers import Reader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.vm_evidence import VM
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.vms.evidence import VM
 from filters.documents import entities, recent
 from filters.documents.encoding import encode
 from filters.documents.figures import READING as FIGURES_OF_READING

@@ -16,7 +16,8 @@ from acquisition.link.cluster import Cluster, read_layout, restore_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import HOST_SET, resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import Snapshot, SnapshotReader, roster
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.visibility import roster
 from acquisition.wire import keys, seen
 from acquisition.wire.seen import Seen
 from acquisition.wire.table import Entity, Table

@@ -13,7 +13,7 @@ from acquisition.model import codes
 from acquisition.outbox.frames.store import Outbox
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from acquisition.status import health
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import CONTESTED

@@ -22,7 +22,7 @@ from acquisition.link.resp import Connection
 from acquisition.shards import grants, join
 from acquisition.shards.certificates_command import reread
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from experiments.processes.access import CERTIFICATE, MASTER_KEY
 from tests.support import parts
 from tests.support.exchanged import certify, home, is_in_sync, replace, tell

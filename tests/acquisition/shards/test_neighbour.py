@@ -21,7 +21,7 @@ from acquisition.link.local_shards import STATE_FILE, LocalShards
 from acquisition.link.resp import Connection
 from acquisition.shards import machine, redis_binary
 from acquisition.shards.launch import Shards, start_shards
-from acquisition.snapshot import refills
+from acquisition.snapshot.visibility import refills
 from experiments.processes import access
 from tests.support import ROOT
 from tests.support.fixture_types import StartCluster

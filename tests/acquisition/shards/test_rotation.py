@@ -20,7 +20,7 @@ from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
 from acquisition.outbox.link.sender import Sender
 from acquisition.shards import grants, join
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from tests.support import parts
 from tests.support.tls_cluster import LACK, Secured, tls_cluster
 from tests.support.waiting import eventually

@@ -19,7 +19,7 @@ from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.shards import grants
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.states import CURRENT, UNKNOWN
+from acquisition.snapshot.values.states import CURRENT, UNKNOWN
 from acquisition.wire import keys
 from acquisition.wire.position import Position
 from experiments.processes.access import MASTER_KEY

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.snapshot.balance import ENDED, RENUMBERED, SILENT
+from acquisition.snapshot.reconcile.balance import ENDED, RENUMBERED, SILENT
 from acquisition.wire import position
 from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot import books
-from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, REPORTED, SILENT
 from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout
 from tests.support.accounts import account, done, sent

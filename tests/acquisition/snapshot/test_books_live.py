@@ -17,8 +17,8 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.outbox.frames.store import Outbox
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import books
-from acquisition.snapshot.balance import REPORTED, Account
+from acquisition.snapshot.reconcile import books
+from acquisition.snapshot.reconcile.balance import REPORTED, Account
 from acquisition.wire import keys
 from acquisition.wire.status import SetStatus
 from tests.support.fixture_types import MakePipeline, StartCluster

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from acquisition import compiled
 from acquisition.errors import FrameError, UnavailableError
-from acquisition.snapshot import heads
+from acquisition.snapshot.reading import heads
 from acquisition.wire import smoothed
 from tests.support.scene import METRICS, record
 

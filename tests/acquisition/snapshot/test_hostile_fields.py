@@ -15,7 +15,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire import keys, position
 from acquisition.wire.position import Position
 from tests.support.scene import Scene

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable, table_of, tables_of
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable, table_of, tables_of
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position

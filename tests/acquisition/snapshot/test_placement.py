@@ -13,11 +13,18 @@ from acquisition.errors import TemporaryError
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
-from acquisition.snapshot import Snapshot, judgement, placement, sight
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.names import Names
-from acquisition.snapshot.placement import (
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, Place
+from acquisition.snapshot.values.names import Names
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, STATES
+from acquisition.snapshot.visibility import causes as sight
+from acquisition.snapshot.visibility.causes import Sight
+from acquisition.snapshot.vms import placement
+from acquisition.snapshot.vms.evidence import EvidenceIndex, Meter, VmEvidence, evidence_by_vm, evidence_of
+from acquisition.snapshot.vms.placement import (
     ARRIVING,
     CONFLICT,
     INCOMING,
@@ -27,10 +34,6 @@ from acquisition.snapshot.placement import (
     Placements,
     settle,
 )
-from acquisition.snapshot.shard_reading import Member, Place
-from acquisition.snapshot.sight import Sight
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, STATES
-from acquisition.snapshot.vm_evidence import EvidenceIndex, Meter, VmEvidence, evidence_by_vm, evidence_of
 from acquisition.wire import smoothed
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table

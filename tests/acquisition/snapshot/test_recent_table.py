@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from acquisition.model import codes
-from acquisition.snapshot.recent import RecentTable, recent_of
+from acquisition.snapshot.values.recent import RecentTable, recent_of
 from acquisition.wire.recent import GONE
 from tests.support.sections import ring
 

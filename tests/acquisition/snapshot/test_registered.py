@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot import registered
-from acquisition.snapshot.registered import Registered
+from acquisition.snapshot.reconcile import registered
+from acquisition.snapshot.reconcile.registered import Registered
 from acquisition.status.finding import NOTE, STALE, of_readers
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader

@@ -13,7 +13,7 @@ from acquisition.link.credentials import Credentials
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE
 from tests.support.limited_user import PASSWORD, USER, limited, rule, rules
 from tests.support.scene import Scene
 

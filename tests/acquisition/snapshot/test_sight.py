@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from acquisition.snapshot import sight, states
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.sight import PartitionSight, Sight
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.values import states
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.visibility import causes as sight
+from acquisition.snapshot.visibility.causes import PartitionSight, Sight
 from acquisition.wire.position import ENDED, Position
 
 NOW = 1000.0

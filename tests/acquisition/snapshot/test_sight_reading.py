@@ -10,12 +10,13 @@ from acquisition.errors import ShardError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import ReplyError
 from acquisition.model.identity import host_id
-from acquisition.snapshot import judgement, sight
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.sight_reading import Begun, SightReader, Unread, heard_before
-from acquisition.snapshot.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.positions import PositionReader
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE
+from acquisition.snapshot.visibility import causes as sight
+from acquisition.snapshot.visibility.inquiry import Begun, SightReader, Unread, heard_before
 from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
 from tests.support.scene import Scene

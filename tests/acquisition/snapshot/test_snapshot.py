@@ -18,8 +18,8 @@ from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import coherent_tick
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.block import Block, Quality
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, SILENCE, STATES, UNKNOWN
+from acquisition.snapshot.values.block import Block, Quality
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, SILENCE, STATES, UNKNOWN
 from acquisition.wire import keys, smoothed
 from acquisition.wire.position import SHEDS, Position
 from tests.support import layouts

@@ -16,7 +16,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.states import CURRENT, SHARD, UNKNOWN
+from acquisition.snapshot.values.states import CURRENT, SHARD, UNKNOWN
 from acquisition.wire import keys
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.fixture_types import StartCluster

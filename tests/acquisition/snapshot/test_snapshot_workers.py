@@ -8,7 +8,7 @@ import pytest
 
 from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot.workers import read_workers
+from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
 

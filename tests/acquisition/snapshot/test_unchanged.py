@@ -16,12 +16,13 @@ from acquisition.link.resp import Address
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import Snapshot, SnapshotReader, judgement
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.current_blocks import judge
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.positions import PositionReader
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading.current_blocks import judge
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.positions import PositionReader
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire import commit, keys, position
 from acquisition.wire.commit import Commit
 from acquisition.wire.layout import Layout

@@ -15,8 +15,9 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import SnapshotReader, clocks
-from acquisition.snapshot.states import CURRENT, DOWN
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.values.states import CURRENT, DOWN
+from acquisition.snapshot.visibility import clocks
 from acquisition.status import health
 from acquisition.status.finding import STALE
 from tests.support.scene import Scene

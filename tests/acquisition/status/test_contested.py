@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.snapshot.balance import Source, balance
+from acquisition.snapshot.reconcile.balance import Source, balance
 from acquisition.status.finding import STALE, of_hosts
 from acquisition.wire.position import CONTESTED, Position
 from acquisition.wire.status import Status

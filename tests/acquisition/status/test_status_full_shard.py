@@ -9,7 +9,8 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import SnapshotReader, states
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.values import states
 from acquisition.status import health
 from acquisition.status.document import Verdict, verdict_of
 from acquisition.status.finding import STALE

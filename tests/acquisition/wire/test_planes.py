@@ -7,11 +7,11 @@ import pytest
 
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.matrix import matrix_of
-from acquisition.snapshot.names import Names
-from acquisition.snapshot.rows import rows_of
-from acquisition.snapshot.selection import Selection
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.matrix import matrix_of
+from acquisition.snapshot.values.names import Names
+from acquisition.snapshot.values.rows import rows_of
+from acquisition.snapshot.values.selection import Selection
 from acquisition.wire import planes, smoothed
 from acquisition.wire.planes import Plane
 from acquisition.wire.table import Table

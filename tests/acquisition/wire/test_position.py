@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
-from acquisition.snapshot.positions import positions_of
+from acquisition.snapshot.reading.positions import positions_of
 from acquisition.wire import position
 from acquisition.wire.position import MOST_GAPS, WANT_TABLE, Position
 from tests.support import FIXTURES

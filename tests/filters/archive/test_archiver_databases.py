@@ -16,8 +16,8 @@ import pytest
 from acquisition.config.settings import Settings
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import registered
-from acquisition.snapshot.registered import Registered
+from acquisition.snapshot.reconcile import registered
+from acquisition.snapshot.reconcile.registered import Registered
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
 from filters.archive import run_command

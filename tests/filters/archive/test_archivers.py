@@ -7,7 +7,7 @@ import time
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot import registered
+from acquisition.snapshot.reconcile import registered
 from filters.archive.database.store import open_store
 from tests.filters.archive.conftest import bring_up
 from tests.support.archive_scene import Streams, archiver, turn_until

@@ -6,8 +6,8 @@ import re
 
 from acquisition.model.identity import host_id
 from acquisition.shards.status import ShardStatus
-from acquisition.snapshot.lag import Lag
-from acquisition.snapshot.workers import Worker, Workers
+from acquisition.snapshot.visibility.lag import Lag
+from acquisition.snapshot.visibility.workers import Worker, Workers
 from acquisition.wire.status import Status
 from filters.exposition import CLASSIC, render
 from filters.exposition.catalogue import families, markdown

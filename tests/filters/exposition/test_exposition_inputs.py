@@ -6,9 +6,9 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model import codes
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.inputs import InputsTable
-from acquisition.snapshot.states import LATE
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.states import LATE
 from acquisition.wire import inputs as wire
 from filters.exposition import Options, render
 from filters.exposition.inputs import FIGURES

@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families as classic
 from acquisition.model import codes
 from acquisition.model.metric import Metric
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import Names
-from acquisition.snapshot.states import DOWN, LATE
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.names import Names
+from acquisition.snapshot.values.states import DOWN, LATE
 from acquisition.wire.table import Table
 from filters.exposition import CLASSIC, OPENMETRICS, Options, Prepared, chunks, render
 from probes.metrics import HOST, PROCESSES, VMS

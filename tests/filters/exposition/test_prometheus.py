@@ -19,7 +19,7 @@ import pytest
 
 from acquisition.shards.launch import start_shards
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.states import LATE
+from acquisition.snapshot.values.states import LATE
 from filters.exposition import CLASSIC, Options, negotiate, render
 from probes.metrics import HOST, PROCESSES, VMS
 from tests.support import ROOT

@@ -11,8 +11,8 @@ from acquisition.config.decisions import Decisions
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.placement import CONFLICT, INCOMING, MIGRATING
-from acquisition.snapshot.states import CLAIM_SECONDS
+from acquisition.snapshot.values.states import CLAIM_SECONDS
+from acquisition.snapshot.vms.placement import CONFLICT, INCOMING, MIGRATING
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.decisions.picture import Conflict

@@ -5,7 +5,8 @@ from __future__ import annotations
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import SnapshotReader, books
+from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.reconcile import books
 from acquisition.status.finding import of_hosts
 from filters.decisions.migrations import Migrations
 from filters.service.reporting import MigrationReport, host_names, report_of

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 
 from acquisition.model import codes
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import STATES
 from filters.text.sparkline import bars
 from filters.top import columns, history
 from filters.top.contents import Contents, Observation, Opened

@@ -16,9 +16,9 @@ from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import ARRIVING, MIGRATING, RUNNING, Placement
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.vms.placement import ARRIVING, MIGRATING, RUNNING, Placement
 from acquisition.wire import commit, keys
 from acquisition.wire.table import Entity
 from filters.worker.loop.assembly import lone_worker

@@ -15,7 +15,7 @@ import pytest
 from acquisition import compiled
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.launch import Shards
-from acquisition.snapshot.workers import read_workers
+from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.status.finding import of_filter
 from acquisition.wire import keys, smoothed
 from filters.worker.step import native

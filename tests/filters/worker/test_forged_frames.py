@@ -12,7 +12,7 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from acquisition.status import health
 from acquisition.wire import commit, frame, keys, signature
 from acquisition.wire.position import CONTESTED

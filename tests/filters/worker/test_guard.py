@@ -13,7 +13,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection
 from acquisition.shards import grants
 from acquisition.shards.launch import Shards
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
 from filters.runtime.background_jobs import BackgroundJobs

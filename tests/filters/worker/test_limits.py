@@ -19,7 +19,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import GAUGE, Metric
 from acquisition.shards.launch import Shards
 from acquisition.shards.nodes import Members
-from acquisition.snapshot import books
+from acquisition.snapshot.reconcile import books
 from acquisition.status import health
 from acquisition.status.finding import STALE
 from acquisition.wire import keys, table

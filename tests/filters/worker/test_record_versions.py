@@ -17,7 +17,7 @@ import pytest
 
 from acquisition.errors import EXIT_CONFIG
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot.workers import read_workers
+from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.wire import keys, layout, position, recent, record_format, smoothed
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.snapshot.workers import Workers, read_workers
+from acquisition.snapshot.visibility.workers import Workers, read_workers
 from acquisition.wire import keys
 from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed

@@ -13,7 +13,7 @@ from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards.launch import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.states import CURRENT, LATE
+from acquisition.snapshot.values.states import CURRENT, LATE
 from acquisition.wire import keys
 from acquisition.wire.table import Entity, Table
 from filters.worker.loop.assembly import lone_worker

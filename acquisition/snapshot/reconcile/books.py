@@ -4,7 +4,7 @@ Of each partition everything is read in one transaction: the filter's cursor, it
 positions, the status records of the probes. A partition that moves between two shards or fails
 over meanwhile is read again, so none of its parts is older than another one. Only while the
 keys of a partition lie on two shards they are read one by one, cursor first; the balance
-holds then as well (``acquisition.snapshot.balance``).
+holds then as well (``acquisition.snapshot.reconcile.balance``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, ReplyError, error_for
-from acquisition.snapshot.balance import ABSENT, SILENT, Account, Source, balance
-from acquisition.snapshot.book_records import cursor_in, positions_in, report_in, shown
-from acquisition.snapshot.host_names import names_of
+from acquisition.snapshot.reconcile.balance import ABSENT, SILENT, Account, Source, balance
+from acquisition.snapshot.reconcile.book_records import cursor_in, positions_in, report_in, shown
+from acquisition.snapshot.values.host_names import names_of
 from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import ticks
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.heads import Bools, heads_of
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.positions import PositionTable
+from acquisition.snapshot.reading.heads import Bools, heads_of
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.positions import PositionTable
+from acquisition.snapshot.values.block import Block
 
 _MOST_TICKS = 1 << 62
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot.refills import KEPT, LOST
-from acquisition.snapshot.shard_reading import Member, Place, value_of
+from acquisition.snapshot.values.members import Member, Place, value_of
+from acquisition.snapshot.visibility.refills import KEPT, LOST
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 

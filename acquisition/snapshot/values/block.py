@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from acquisition.model import codes, ticks
 from acquisition.model.metric import Metric
-from acquisition.snapshot.names import Names, nameless_entity, nameless_metric
-from acquisition.snapshot.shard_reading import Member
-from acquisition.snapshot.states import CAUSES, CURRENT, LATE, UNKNOWN
+from acquisition.snapshot.values.members import Member
+from acquisition.snapshot.values.names import Names, nameless_entity, nameless_metric
+from acquisition.snapshot.values.states import CAUSES, CURRENT, LATE, UNKNOWN
 from acquisition.wire import position as position_format
 from acquisition.wire import smoothed
 from acquisition.wire.planes import Plane

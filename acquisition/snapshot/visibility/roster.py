@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot.shard_reading import value_of
+from acquisition.snapshot.values.members import value_of
 from acquisition.wire import keys, seen
 from acquisition.wire.layout import Layout
 from acquisition.wire.seen import Seen

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import CURRENT
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 

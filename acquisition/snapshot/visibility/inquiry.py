@@ -10,12 +10,12 @@ from typing import Any
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
-from acquisition.snapshot import lag
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.shard_reading import Member, value_of
-from acquisition.snapshot.sight import MOST_HEARD, RECENT, PartitionSight, Sight
-from acquisition.snapshot.states import CURRENT, LATE, UNKNOWN
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, value_of
+from acquisition.snapshot.values.states import CURRENT, LATE, UNKNOWN
+from acquisition.snapshot.visibility import lag
+from acquisition.snapshot.visibility.causes import MOST_HEARD, RECENT, PartitionSight, Sight
 from acquisition.wire import commit as commit_format
 from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout

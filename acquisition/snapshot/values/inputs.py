@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError
 from acquisition.model.inputs import DecisionInputs
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Owner
 from acquisition.wire import inputs as wire
 from acquisition.wire import smoothed
 

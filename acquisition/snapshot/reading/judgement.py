@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.model import ticks
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.shard_reading import Member, Place, Value
-from acquisition.snapshot.states import CURRENT, LATE
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, Place, Value
+from acquisition.snapshot.values.states import CURRENT, LATE
 from acquisition.wire import smoothed
 
 

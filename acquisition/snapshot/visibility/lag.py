@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
-from acquisition.snapshot.workers import Worker
+from acquisition.snapshot.visibility.workers import Worker
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 

@@ -20,8 +20,8 @@ from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError
 from acquisition.model import ticks
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.shard_reading import Command, Member
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.values.members import Command, Member
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 

@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from acquisition.snapshot import states
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.states import CURRENT, DOWN, LATE, UNKNOWN
+from acquisition.snapshot.values import states
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire.keys import partition_of
 from acquisition.wire.position import ENDED
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.selection import Selection
-from acquisition.snapshot.states import STATES
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.states import STATES
 from acquisition.wire.planes import LAST, MEAN, TREND, VARIANCE
 from acquisition.wire.smoothed import Floats
 
@@ -23,7 +23,7 @@ class Matrix(NamedTuple):
 
     ``mean last variance trend`` float32, NaN where there is no value; ``codes`` uint8 (acquisition.model.codes);
     ``stale`` float32 seconds since the last valid value (infinite: never); ``age`` float64 seconds since
-    the tick was sampled; ``state`` uint8, an index into acquisition.snapshot.states.STATES; ``ids`` uint64;
+    the tick was sampled; ``state`` uint8, an index into acquisition.snapshot.values.states.STATES; ``ids`` uint64;
     ``tick`` int64; ``host_ids`` uint64. ``extra`` are the figures of further kernels by name
     (acquisition.wire.planes), float32, NaN where there is no value.
     """

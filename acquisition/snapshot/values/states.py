@@ -38,5 +38,5 @@ CAUSES = {
 HIDING = frozenset((SHARD, UNHELD, FULL, UNCOMMITTED))
 BLIND = HIDING | {SILENCE}
 
-#: Seconds for which a second host that reports a VM keeps it from being moved (acquisition.snapshot.placement).
+#: Seconds for which a second host that reports a VM keeps it from being moved (acquisition.snapshot.vms.placement).
 CLAIM_SECONDS = 60.0

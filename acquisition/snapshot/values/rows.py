@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.placement import Placements
-from acquisition.snapshot.selection import Selection
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.vms.placement import Placements
 from acquisition.wire.planes import OWN, Plane
 
 Numbers = list[list[float | None]]
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the 
     stale_seconds: float | None  #: from the last valid value to this tick; None: there never was one
     tick: int
     interval: float
-    state: str  #: of acquisition.snapshot.states
+    state: str  #: of acquisition.snapshot.values.states
     reason: str  #: why it is not current
     lost_seconds: float | None = None  #: how long before this tick samples of this set were lost; None: none were
     sheds: bool = False  #: its probe leaves out ticks at this time: more is made than the pipeline takes

@@ -21,7 +21,7 @@ from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster
 from acquisition.model import codes, ticks
 from acquisition.model.inputs import Recent
-from acquisition.snapshot.shard_reading import Owner
+from acquisition.snapshot.values.members import Owner
 from acquisition.wire import keys, recent
 from acquisition.wire.layout import Layout
 from acquisition.wire.recent import GONE, Ring

@@ -8,7 +8,7 @@ from typing import Any
 
 from acquisition.errors import FrameError, PermissionRefused, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot.shard_reading import value_of
+from acquisition.snapshot.values.members import value_of
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 

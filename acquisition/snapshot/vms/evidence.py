@@ -14,10 +14,10 @@ from collections.abc import Container, Iterable, Set
 from typing import NamedTuple
 
 from acquisition.model import codes
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import Names
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CURRENT, DOWN
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.names import Names
+from acquisition.snapshot.values.states import CURRENT, DOWN
 from acquisition.wire import table
 from acquisition.wire.smoothed import SmoothedRecord
 from acquisition.wire.table import FIRST_SEEN, Entity

@@ -34,10 +34,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.shard_reading import Owner
-from acquisition.snapshot.states import CLAIM_SECONDS, CURRENT
-from acquisition.snapshot.vm_evidence import STANDSTILL, VM, EvidenceIndex, VmEvidence, evidence_by_vm, evidence_of
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.states import CLAIM_SECONDS, CURRENT
+from acquisition.snapshot.vms.evidence import STANDSTILL, VM, EvidenceIndex, VmEvidence, evidence_by_vm, evidence_of
 from acquisition.wire.table import Entity
 
 RUNNING = "running"  #: one process has it; it may be idle or paused

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.snapshot.balance import ABSENT, DAMAGED, REPORTED, SILENT, Source
+from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, REPORTED, SILENT, Source
 from acquisition.wire import commit, keys, position, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position

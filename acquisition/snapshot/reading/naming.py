@@ -7,10 +7,10 @@ from typing import Any
 
 from acquisition.errors import DataError, PermissionRefused, ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.names import SOON, Names, NamesCache
-from acquisition.snapshot.shard_reading import Member, Owner, read_names
-from acquisition.snapshot.sight_reading import Begun
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, Owner, read_names
+from acquisition.snapshot.values.names import SOON, Names, NamesCache
+from acquisition.snapshot.visibility.inquiry import Begun
 
 _LOOKED_EVERY = 1.0  #: seconds
 

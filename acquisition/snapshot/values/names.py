@@ -14,8 +14,8 @@ import numpy as np
 
 from acquisition.errors import FrameError
 from acquisition.model.metric import INFINITY, Metric, schema_hash
-from acquisition.snapshot.host_names import HostNames
-from acquisition.snapshot.shard_reading import Member
+from acquisition.snapshot.values.host_names import HostNames
+from acquisition.snapshot.values.members import Member
 from acquisition.wire import table as table_format
 from acquisition.wire.table import Entity, Table
 

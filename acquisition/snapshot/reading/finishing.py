@@ -11,16 +11,18 @@ from typing import NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
-from acquisition.snapshot import judgement, roster, sight
-from acquisition.snapshot.block import Block
-from acquisition.snapshot.clocks import ClockReader
-from acquisition.snapshot.judgement import Due
-from acquisition.snapshot.naming import Naming
-from acquisition.snapshot.partition_reading import Slotted
-from acquisition.snapshot.positions import PositionTable
-from acquisition.snapshot.shard_reading import Member, Owner, Place, read_heads, read_records
-from acquisition.snapshot.sight import Sight
-from acquisition.snapshot.sight_reading import Begun, SightReader
+from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.naming import Naming
+from acquisition.snapshot.reading.partitions import Slotted
+from acquisition.snapshot.reading.positions import PositionTable
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.members import Member, Owner, Place, read_heads, read_records
+from acquisition.snapshot.visibility import causes as sight
+from acquisition.snapshot.visibility import roster
+from acquisition.snapshot.visibility.causes import Sight
+from acquisition.snapshot.visibility.clocks import ClockReader
+from acquisition.snapshot.visibility.inquiry import Begun, SightReader
 from acquisition.wire.layout import Layout
 
 COHERENT, LATEST, NEWEST = "coherent", "latest", "newest"  #: the readings

@@ -1,0 +1,1 @@
+"""Reading: positions, records and names of all hosts, and the verdict on each record."""

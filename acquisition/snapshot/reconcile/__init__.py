@@ -1,0 +1,1 @@
+"""Reconciliation: what all probes made against what became of it (the books)."""

@@ -1,0 +1,1 @@
+"""Values of a snapshot: blocks, rows, matrices, names, decision inputs, states."""

@@ -1,0 +1,1 @@
+"""Visibility: whether a host is down, or the pipeline does not show it."""
