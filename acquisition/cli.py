@@ -25,11 +25,11 @@ from acquisition.errors import (
     ShardpulseError,
     UsageError,
 )
-from acquisition.insistence import raising
 from acquisition.printable import on_terminals
 from acquisition.private_files import private
 from acquisition.process_name import name_process
-from acquisition.stderr import ERROR, say
+from acquisition.signals import raising
+from acquisition.terminal import ERROR, say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from acquisition import log
 from acquisition.errors import COMMANDS, EXIT_CODES
-from acquisition.stderr import ERROR, say
+from acquisition.terminal import ERROR, say
 
 CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml, built-in values)"
 

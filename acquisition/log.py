@@ -14,8 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from acquisition import stderr
-from acquisition.stderr import ERROR, INFO, WARNING
+from acquisition import terminal as stderr
+from acquisition.terminal import ERROR, INFO, WARNING
 
 NOTICE, DEBUG = 5, 7
 #: As of syslog(3). NOTICE is the default: it says what begins, what ends, and what goes wrong.

@@ -19,7 +19,7 @@ METRICS = "shardpulse.metrics"
 SOURCES = "shardpulse.sources"
 #: Mappings from name to acquisition.model.check_kind.CheckKind, in the order in which they run.
 CHECKS = "shardpulse.checks"
-#: Mappings from name to kernel; a kernel has a ``plane`` (acquisition.wire.planes).
+#: Mappings from name to kernel; a kernel has a ``plane`` (acquisition.wire.records.planes).
 KERNELS = "shardpulse.kernels"
 #: Mappings from name to what filters.decisions has of that kind.
 RULES = "shardpulse.rules"

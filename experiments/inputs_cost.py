@@ -28,7 +28,7 @@ import numpy as np
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes as validity
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame

@@ -28,7 +28,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.vms.placement import CONFLICT, MIGRATING, RUNNING, Placement
 from experiments.processes import needs

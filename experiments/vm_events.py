@@ -27,7 +27,7 @@ import numpy as np
 
 from acquisition import lifeline
 from acquisition.errors import UnavailableError
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from experiments.harness.service import Service, serving
 from experiments.processes import needs
 from experiments.processes.control import product

@@ -24,14 +24,14 @@ from acquisition.errors import (
     ShardpulseError,
     UnavailableError,
 )
-from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.identity import host_id
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.process_name import name_process
-from acquisition.sd_notify import Notifier
+from acquisition.supervision import Notifier
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.rejected import LIMIT, SIGNATURE
 from probes.account import lacking

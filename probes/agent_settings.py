@@ -27,7 +27,7 @@ class ModuleSettings(NamedTuple):
 class AgentSettings(NamedTuple):
     """Everything resolved. ``compiler`` is the command that makes this document again at SIGHUP.
 
-    ``owners``, ``authority`` and ``password_file`` as those of acquisition.link.credentials.
+    ``owners``, ``authority`` and ``password_file`` as those of acquisition.link.trust.credentials.
     ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
     ``selection`` has the fields of probes.discovery.Selection;
     ``checks``: name -> table.

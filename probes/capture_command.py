@@ -12,7 +12,7 @@ from pathlib import Path
 
 from acquisition import __version__, help_text
 from acquisition.errors import EXIT_OK, CannotCreateError, UsageError
-from acquisition.stderr import say
+from acquisition.terminal import say
 from probes.capture import Captured, Rename, Tick, hasher
 from probes.replay_proc import FACTS, place
 

@@ -34,7 +34,7 @@ from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
 from acquisition.outbox.frames.ring import remove
 from acquisition.signing import files as signing_files
-from acquisition.stderr import ERROR, say
+from acquisition.terminal import ERROR, say
 from probes import checks, sources
 from probes.agent_settings import AgentSettings, ModuleSettings, encode
 from probes.metrics import RESOURCE_SETS

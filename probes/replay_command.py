@@ -20,7 +20,7 @@ from acquisition.errors import NoInputError, UsageError
 from acquisition.model.identity import host_id
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
-from acquisition.stderr import say
+from acquisition.terminal import say
 from probes import replay_proc
 from probes.checks import build_pipeline
 from probes.discovery import Selection

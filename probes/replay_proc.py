@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import DataError, NoInputError
 from acquisition.model.codes import name_of
 from acquisition.model.ticks import tick_of
-from acquisition.stderr import say
+from acquisition.terminal import say
 from acquisition.wire.frame import Samples
 from probes.agent_settings import ModuleSettings
 from probes.checks import build_pipeline

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers.launch import Shards, start_shards
 from tests.support.emptied import emptied
 from tests.support.fixture_types import StartCluster
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, UsageError
-from acquisition.link import admission, listener, secret_file, state_directory, trusted_file
+from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import PASSWORD_KEY, Credentials, ours
 from acquisition.link.local_shards import LocalShards, Seeds, look
 from acquisition.link.resp import Address, parse_address
+from acquisition.link.trust import admission, listener, secret_file, trusted_file
+from acquisition.link.trust.credentials import PASSWORD_KEY, Credentials, ours
 
 
 def directory(settings: Shards) -> Path:
@@ -76,7 +77,7 @@ def _credentials(settings: Shards) -> Credentials:
 
 
 def _authority(path: str) -> str:
-    from acquisition.link import tls  # loads OpenSSL
+    from acquisition.link.trust import tls  # loads OpenSSL
 
     whole = os.path.abspath(path)
     tls.context(whole)

@@ -22,8 +22,8 @@ from acquisition.config import schema
 from acquisition.config.inputs import Inputs
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
-from acquisition.link import trusted_file
 from acquisition.link.resp import parse_address
+from acquisition.link.trust import trusted_file
 
 __all__ = [
     "ENVIRONMENT",

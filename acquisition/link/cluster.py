@@ -21,14 +21,15 @@ from acquisition.errors import (
     TemporaryError,
 )
 from acquisition.link import slots
-from acquisition.link.batch import Batch, Command, Route
-from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import LocalShards, Seeds
 from acquisition.link.resp import Address, Answered, Connection, ReplyError, raise_for
+from acquisition.link.routing import Batch, Command, Route
 from acquisition.link.slots import Stripe
-from acquisition.wire import keys, record_format
+from acquisition.link.trust.credentials import Credentials
+from acquisition.wire import keys
 from acquisition.wire import layout as wire
 from acquisition.wire.layout import Layout
+from acquisition.wire.records import record_format
 
 _ROUNDS = 4
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from acquisition.errors import ConfigError, ShardError
-from acquisition.link import trusted_file
-from acquisition.link.credentials import Credentials, local
 from acquisition.link.resp import Address
+from acquisition.link.trust import trusted_file
+from acquisition.link.trust.credentials import Credentials, local
 
 STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse shards up``
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import hiredis
 
 from acquisition.errors import MovedError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.link import admission
-from acquisition.link.credentials import Credentials
+from acquisition.link.trust import admission
+from acquisition.link.trust.credentials import Credentials
 
 if TYPE_CHECKING:
     import socket
 
-    from acquisition.link.tls import Secured
+    from acquisition.link.trust.tls import Secured
 
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
@@ -153,7 +153,7 @@ def raise_for(reply: Any, where: object = "") -> Any:
 class Connection:
     """One blocking connection. ``timeout`` in seconds bounds connect, send and every reply.
 
-    Raises ShardError when the shard cannot be reached or hangs up, or is no shard: ``acquisition.link.listener``.
+    Raises ShardError when the shard cannot be reached or hangs up, or is no shard: ``acquisition.link.trust.listener``.
     """
 
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
@@ -178,7 +178,7 @@ class Connection:
 
     def _log_in(self, plain: socket.socket, credentials: Credentials) -> None:
         if credentials.authority:
-            from acquisition.link import tls  # loads OpenSSL
+            from acquisition.link.trust import tls  # loads OpenSSL
 
             name, authority, timeout = self.address.host, credentials.authority, plain.gettimeout()
             self._socket = made = tls.Secured(plain, authority, name)
@@ -187,7 +187,7 @@ class Connection:
             except OSError as error:
                 if not (credentials.expired and tls.has_expired(error)):
                     raise ShardError(f"shard {self.address} {tls.told(error, name, authority)}") from error
-                from acquisition.link import expired
+                from acquisition.link.trust import expired
 
                 made.close()
                 self._socket = expired.connect(self.address, credentials, timeout)

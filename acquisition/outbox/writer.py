@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition import log
-from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds
 from acquisition.link.resp import Address, ReplyError
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.frames.numbering import append_ends, append_table

@@ -9,19 +9,19 @@ from dataclasses import replace
 from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.log import Category
-from acquisition.shards import (
+from acquisition.shards.commands import (
     certificates_command,
     growth_command,
     handover,
     local_command,
-    machine,
-    one_operator,
     passwords_command,
     remote_command,
     render_command,
     replicas_command,
 )
-from acquisition.shards.local_command import upgrade
+from acquisition.shards.commands.local_command import upgrade
+from acquisition.shards.servers import machine
+from acquisition.shards.topology import one_operator
 
 _DESCRIPTION = """\
 Start, stop and show the shards of this machine; add one or remove one under load.

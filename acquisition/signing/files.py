@@ -8,7 +8,7 @@ from pathlib import Path
 from acquisition import private_files
 from acquisition.config.settings import FilterSigning
 from acquisition.errors import CannotCreateError, ConfigError, DataError, NoInputError
-from acquisition.link import secret_file
+from acquisition.link.trust import secret_file
 from acquisition.model.identity import host_id
 from acquisition.wire.signature import HostKey, Verifier
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster
+from acquisition.link.routing import Batch
 from acquisition.model import ticks
 from acquisition.snapshot.reading import judgement
 from acquisition.snapshot.reading.judgement import Due

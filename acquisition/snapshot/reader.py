@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import collector
 from acquisition.snapshot.arrivals import ArrivalReader

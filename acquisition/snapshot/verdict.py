@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError
 from acquisition.snapshot.snapshot import Snapshot
-from acquisition.stderr import say
+from acquisition.terminal import say
 
 
 def warn(snapshot: Snapshot, command: str, goes_on: bool) -> None:

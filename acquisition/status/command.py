@@ -17,7 +17,7 @@ from acquisition.config import loader as config
 from acquisition.errors import DataError, UnavailableError
 from acquisition.printable import styled
 from acquisition.repetition import add_watch, repeat
-from acquisition.shards.nodes import Members
+from acquisition.shards.topology.nodes import Members
 from acquisition.status import health, text
 from acquisition.status.document import document, exit_code, in_trouble, verdict_of
 from acquisition.status.finding import DOWN

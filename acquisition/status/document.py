@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
-from acquisition.shards.status import HEALTH
+from acquisition.shards.servers.status import HEALTH
 from acquisition.snapshot.reconcile.books import Account, Totals
 from acquisition.snapshot.visibility import lag
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
@@ -78,7 +78,9 @@ class StatusDocument(Struct, frozen=True):
     ]
     shards: Annotated[
         list[_Values],
-        Meta(description="as acquisition.shards.status.ShardStatus; null is a figure of a shard that does not answer"),
+        Meta(
+            description="as acquisition.shards.servers.status.ShardStatus; null is a figure of a shard that does not answer"
+        ),
     ]
     workers: Annotated[
         list[_Values] | None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from acquisition.link.regressions import Regression
 from acquisition.status.finding import NOTE, STALE, Finding
+from acquisition.wire.regressions import Regression
 from acquisition.wire.status import Status
 
 _NO_VALUES = "{count} of {all} probes get no values of it, such as that of host {host}: {problem}"

@@ -11,8 +11,8 @@ from acquisition.errors import FrameError
 from acquisition.link.happenings import CONFLICT, VM_TWICE
 from acquisition.link.resp import Address
 from acquisition.model.identity import is_own_name
-from acquisition.shards import resilience
-from acquisition.shards.status import REPLICA, ShardStatus
+from acquisition.shards.servers import resilience
+from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.reconcile.books import Account, Books
 from acquisition.snapshot.reconcile.registered import Registered

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
-from acquisition.link import happenings, regressions
+from acquisition.link import happenings
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.regressions import Regression
 from acquisition.model.codes import WITHOUT_VALUE, name_of
-from acquisition.shards.nodes import Members
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers.status import ShardStatus
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reconcile import books, registered
 from acquisition.snapshot.reconcile.balance import ENDED
 from acquisition.snapshot.reconcile.books import Account, Books, Totals
@@ -42,7 +41,9 @@ from acquisition.status.finding import (
     of_seeds,
     of_shards,
 )
+from acquisition.wire import regressions
 from acquisition.wire.archived import Archived
+from acquisition.wire.regressions import Regression
 from acquisition.wire.status import Status
 
 _WITHOUT_VALUE = tuple(map(name_of, WITHOUT_VALUE))

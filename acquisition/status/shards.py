@@ -8,9 +8,9 @@ from pathlib import Path
 
 from acquisition.errors import PermissionRefused, ShardpulseError
 from acquisition.link.resp import Address
-from acquisition.shards import machine
-from acquisition.shards.nodes import Members, Mention, Node, pairs
-from acquisition.shards.status import MASTER, REPLICA, ShardStatus, common, number
+from acquisition.shards.servers import machine
+from acquisition.shards.servers.status import MASTER, REPLICA, ShardStatus, common, number
+from acquisition.shards.topology.nodes import Members, Mention, Node, pairs
 from acquisition.wire.keys import SLOTS
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.text import Text
 
 from acquisition.printable import printable
-from acquisition.shards.status import REPLICA, ShardStatus
+from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.books import Account, Totals
 from acquisition.snapshot.reconcile.registered import Registered

@@ -9,14 +9,15 @@ import json
 from typing import NamedTuple
 
 from acquisition.errors import ConfigError
-from acquisition.wire import keys, record_format
+from acquisition.wire import keys
+from acquisition.wire.records import record_format
 
 _FORMAT = 1
 
 
 class Layout(NamedTuple):
     """The number of partitions and of kept ticks, which never change, and the format in which filters write records
-    (``acquisition.wire.record_format``), which is raised."""
+    (``acquisition.wire.records.record_format``), which is raised."""
 
     partitions: int = keys.DEFAULT_PARTITIONS
     keep_ticks: int = keys.DEFAULT_KEEP_TICKS

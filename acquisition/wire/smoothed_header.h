@@ -1,4 +1,4 @@
-/* The header of a smoothed record: acquisition.wire.smoothed.HEADER_FIELDS. */
+/* The header of a smoothed record: acquisition.wire.records.smoothed.HEADER_FIELDS. */
 
 #define SMOOTHED_MAGIC "SPSM"
 enum { HEADER = 96, EXCEPTION_SIZE = 12, MAX_PLANES = 8 };

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.link.cluster import read_layout
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire.lease import Holder
 from experiments.archive_live import server

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from experiments.beside.answers import Answer, Answers, of_shardpulse
 from experiments.beside.hosts import Host, together
 from experiments.beside.prometheus import FASTEST, SETTINGS, Prometheus, fetch

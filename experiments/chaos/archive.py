@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from acquisition.snapshot.reconcile import registered
 from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered
 from experiments.chaos.options import Options

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
+from acquisition.link.trust.credentials import Credentials
 from experiments.chaos.load import Load
 from experiments.chaos.logged_host import LoggedHost
 from experiments.emulation.director import Action, Director

@@ -18,7 +18,7 @@ from typing import Any
 
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.books import Books

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.ticks import tick_of
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer

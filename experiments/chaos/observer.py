@@ -26,8 +26,9 @@ from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.values.members import Member, read_records
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
+from acquisition.wire.records import smoothed
 from experiments.emulation.workload import host_number
 
 STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent

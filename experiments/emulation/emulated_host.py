@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.outbox.catch_up import OLD
 from acquisition.outbox.frames.store import Outbox

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.shedding import SHED_AFTER
 from experiments.emulation.director import Action, Director, keep_what_lives, raise_descriptor_limit
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held, SampledHost

@@ -16,8 +16,8 @@ from collections import deque
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, ReplyError, pack
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.link.sender import Sender

@@ -12,7 +12,7 @@ from typing import Any
 
 from acquisition.errors import UsageError
 from acquisition.link.cluster import write_layout
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from acquisition.wire.layout import Layout
 from experiments import testbed
 from experiments.emulation.workload import Workload

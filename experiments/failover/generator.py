@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.frames.window import SendWindow
 from experiments.emulation.director import keep_what_lives, raise_descriptor_limit
 from experiments.emulation.workload import Workload

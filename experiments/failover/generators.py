@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from acquisition.errors import TemporaryError
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from experiments.emulation.workload import Workload
 from experiments.processes.control import Child, python
 

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 from operator import attrgetter
 
 from acquisition.errors import TemporaryError
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.ticks import tick_of
 from experiments.emulation.emulated_host import Common, EmulatedHost, Held
 from experiments.emulation.fleet import Fleet

@@ -9,8 +9,8 @@ from typing import Protocol, Self
 
 from acquisition import private_files
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
-from acquisition.shards import grants
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers import grants
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire import keys
 from experiments.emulation.workload import Workload, host_number

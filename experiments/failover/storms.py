@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from acquisition import private_files
 from acquisition.errors import ShardpulseError, TemporaryError
-from acquisition.shards import grants, password_files, rotation
-from acquisition.shards.nodes import Members
+from acquisition.shards.commands import rotation
+from acquisition.shards.servers import grants, password_files
+from acquisition.shards.topology.nodes import Members
 from experiments import testbed
 from experiments.emulation.workload import Workload
 from experiments.failover.generators import fitting

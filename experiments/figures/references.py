@@ -16,7 +16,7 @@ import hiredis
 import numpy as np
 
 from acquisition.errors import UnavailableError
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from acquisition.wire import keys
 from experiments.emulation import bare_entries
 from experiments.emulation.workload import Workload

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from acquisition.wire import archived, commit, position, smoothed, status, table
+from acquisition.wire import archived, commit, position, status, table
 from acquisition.wire.archived import Archived
 from acquisition.wire.commit import Commit
 from acquisition.wire.position import Position
+from acquisition.wire.records import smoothed
 from acquisition.wire.status import SetStatus
 from acquisition.wire.table import Entity
 from experiments.fuzz import tellings

@@ -18,9 +18,10 @@ import numpy as np
 from acquisition.errors import FrameError
 from acquisition.model.codes import CODE_MASK, VALID
 from acquisition.wire import frame as wire
-from acquisition.wire import smoothed, table
+from acquisition.wire import table
 from acquisition.wire.frame import Frame
-from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.smoothed import SmoothedRecord
 from acquisition.wire.table import Entity, Table
 from experiments.fuzz.frame_mutations import Entry, mutate
 from experiments.fuzz.guard import bounded

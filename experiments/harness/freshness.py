@@ -16,14 +16,15 @@ import time
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import parse_address
+from acquisition.link.routing import Batch
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.values.members import Member, read_records
-from acquisition.wire import keys, position, smoothed
+from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
+from acquisition.wire.records import smoothed
 from experiments.emulation.workload import host_number
 from experiments.harness.quantiles import percentiles
 from experiments.processes.control import Orders, say

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import UnavailableError
-from acquisition.shards import redis_binary
+from acquisition.shards.servers import redis_binary
 from filters.worker.step import native
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import Credentials
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.catch_up import OLD
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from experiments.emulation.fleet import Counts
 from experiments.emulation.workload import resource_set

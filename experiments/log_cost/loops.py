@@ -56,7 +56,7 @@ def probe(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     from acquisition.model.identity import host_id
     from acquisition.outbox.frames.store import Outbox
     from acquisition.outbox.writer import Writer
-    from acquisition.shards.launch import start_shards
+    from acquisition.shards.servers.launch import start_shards
     from probes import probe as module
     from probes.agent_settings import AgentSettings, ModuleSettings
     from probes.discovery import Selection
@@ -93,7 +93,7 @@ def worker(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     """A turn of the filter over a frame of so many VMs: reading, smoothing, committing."""
     from acquisition.link.cluster import read_layout
     from acquisition.model.metric import resource_set_id, schema_hash
-    from acquisition.shards.launch import start_shards
+    from acquisition.shards.servers.launch import start_shards
     from acquisition.wire import frame as wire
     from acquisition.wire import keys, table
     from filters.runtime.memory import keep_freed_memory

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from acquisition.link.credentials import Credentials
-from acquisition.shards.launch import start_shards
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers.launch import start_shards
 from experiments.emulation.host_figures import SET_ID
 from experiments.emulation.workload import host_name
 from experiments.harness import outcome, usage

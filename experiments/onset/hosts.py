@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, parse_address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.wire.frame import Samples

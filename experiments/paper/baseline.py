@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from experiments.paper.figure import BASELINE
 from experiments.paper.systems import DATABASE, FILTER, PROBE, Load, System, require_memory, until
 from experiments.processes.control import group

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from experiments.harness import pipeline, shard_counts
 from experiments.harness.options import Options
 from experiments.paper.figure import SHARDPULSE

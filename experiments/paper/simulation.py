@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from experiments.emulation import bare_entries
 from experiments.emulation.workload import Workload
 from experiments.paper import lean_runs, prediction

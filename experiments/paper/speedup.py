@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from experiments.paper import lean_runs
 from experiments.paper.figure import SHARDPULSE, Extent, Figure, Finding, Point, Records
 from experiments.paper.lean_runs import BUSIEST, COST

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
-from acquisition.shards.machine import start_time
+from acquisition.shards.servers.machine import start_time
 from experiments.paper.figure import BASELINE, SHARDPULSE, Extent, Finding, Point, Records, Row
 from experiments.paper.sampler import pss, watch
 

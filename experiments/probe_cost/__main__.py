@@ -40,8 +40,8 @@ from typing import Any
 
 from acquisition.link.cluster import read_layout
 from acquisition.model.identity import host_id
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
 from experiments.harness import machine

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from acquisition import extras, private_files
 from acquisition.errors import ShardpulseError
-from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Address
-from acquisition.shards import bus, configuration, grants, process, redis_binary, rendering
-from acquisition.shards.redis_binary import RedisBinary
+from acquisition.link.trust.credentials import Credentials, ours
+from acquisition.shards.servers import bus, configuration, grants, process, redis_binary, rendering
+from acquisition.shards.servers.redis_binary import RedisBinary
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import Any
 from acquisition import private_files
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address
-from acquisition.shards import machine, process, redis_binary
-from acquisition.shards.process import Shard
-from acquisition.shards.redis_binary import RedisBinary
+from acquisition.shards.servers import machine, process, redis_binary
+from acquisition.shards.servers.process import Shard
+from acquisition.shards.servers.redis_binary import RedisBinary
 from experiments.processes import temporary
 from experiments.processes.control import Child, Orders, python, say
 

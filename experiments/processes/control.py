@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 
 from acquisition import lifeline
 from acquisition.errors import ShardpulseError
-from acquisition.shards.machine import start_time
+from acquisition.shards.servers.machine import start_time
 
 _STOP_SECONDS = 10.0
 

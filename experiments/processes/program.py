@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from acquisition.errors import ShardpulseError
-from acquisition.insistence import raising
+from acquisition.signals import raising
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  #: what ends a program in order
 

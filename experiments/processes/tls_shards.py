@@ -9,11 +9,12 @@ from pathlib import Path
 
 from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import configuration, grants, join, machine, process, rendering
-from acquisition.shards.process import Shard
-from acquisition.shards.redis_binary import RedisBinary
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers import configuration, grants, machine, process, rendering
+from acquisition.shards.servers.process import Shard
+from acquisition.shards.servers.redis_binary import RedisBinary
+from acquisition.shards.topology import join
 from acquisition.wire.layout import Layout
 from experiments.processes import access
 from experiments.processes.access import Access
@@ -23,7 +24,7 @@ _START_SECONDS = 20.0
 
 
 class TlsShards:
-    """Running shards, built by ``running``; for benchmarks they are as ``acquisition.shards.launch.Shards``."""
+    """Running shards, built by ``running``; for benchmarks they are as ``acquisition.shards.servers.launch.Shards``."""
 
     def __init__(self, redis: RedisBinary, shards: Sequence[Shard], access: Access) -> None:
         self.redis = redis

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, parse_address
+from acquisition.link.routing import Batch
 from acquisition.snapshot import Snapshot, SnapshotReader, collector
 from acquisition.wire import keys
-from acquisition.wire.planes import OWN
+from acquisition.wire.records.planes import OWN
 from experiments.harness.quantiles import percentiles
 from experiments.processes.control import Orders, say
 from filters.decisions.deciding import Decided, decide

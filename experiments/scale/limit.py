@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from experiments.harness import ingestion
 from experiments.harness.options import Options
 from experiments.harness.usage import cpu_seconds

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acquisition.errors import EXIT_OK, UnavailableError, UsageError
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from experiments.harness import outcome
 from experiments.harness.chromium import Page, chromium
 from experiments.harness.service import Service, serving

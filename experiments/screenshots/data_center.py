@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, parse_address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.outbox.frames.store import Outbox

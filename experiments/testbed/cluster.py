@@ -16,8 +16,9 @@ from typing import Self
 from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address
-from acquisition.shards import grants, join, machine
-from acquisition.shards.redis_binary import find
+from acquisition.shards.servers import grants, machine
+from acquisition.shards.servers.redis_binary import find
+from acquisition.shards.topology import join
 from acquisition.wire.layout import Layout
 from experiments.processes import access
 from experiments.processes.access import Access

@@ -13,9 +13,9 @@ from typing import Any
 
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import configuration, process, rendering
-from acquisition.shards.process import Shard
-from acquisition.shards.redis_binary import RedisBinary
+from acquisition.shards.servers import configuration, process, rendering
+from acquisition.shards.servers.process import Shard
+from acquisition.shards.servers.redis_binary import RedisBinary
 from experiments.processes.access import CERTIFICATE, MASTER_KEY, Access
 from experiments.testbed.network import Host
 from experiments.testbed.view import ClusterView, parse

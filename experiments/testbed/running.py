@@ -15,7 +15,8 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards import configuration, grants, join, process, rendering
+from acquisition.shards.servers import configuration, grants, process, rendering
+from acquisition.shards.topology import join
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire.layout import Layout

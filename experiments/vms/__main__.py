@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from acquisition.errors import UnavailableError
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from experiments.harness import outcome
 from experiments.processes import needs

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from experiments.processes.control import product
 from probes.account import pss_bytes
 

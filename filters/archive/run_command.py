@@ -22,8 +22,8 @@ from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.cluster import read_layout
 from acquisition.link.layout_patience import LayoutPatience
-from acquisition.sd_notify import Notifier
 from acquisition.signing.files import verifier_of
+from acquisition.supervision import Notifier
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout

@@ -69,7 +69,7 @@ class Reading(NamedTuple):
     recent_steps: Sequence[int] = ()
     unit: str = ""
     interval: float = 1.0  #: seconds between two values
-    extra: Mapping[str, float | None] = {}  #: the figures of further kernels by name (acquisition.wire.planes)
+    extra: Mapping[str, float | None] = {}  #: the figures of further kernels by name (acquisition.wire.records.planes)
 
 
 class Vm(NamedTuple):

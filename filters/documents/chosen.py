@@ -10,7 +10,7 @@ import numpy as np
 
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.selection import Selection
-from acquisition.wire.planes import MEAN
+from acquisition.wire.records.planes import MEAN
 from acquisition.wire.table import Entity
 
 _BUSIEST_BY = "cpu_ratio"

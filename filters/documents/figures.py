@@ -13,10 +13,10 @@ from acquisition.model import codes
 from acquisition.model.inputs import DecisionInputs
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable
-from acquisition.wire import planes
+from acquisition.wire.records import planes
 from filters.text.quantities import COUNTED, LEAST, WHOLE, digits
 
-#: The figures of further kernels (acquisition.wire.planes), by name.
+#: The figures of further kernels (acquisition.wire.records.planes), by name.
 EXTRA = {plane.figure: plane for plane in planes.extra()}
 _OWN = {plane.figure: plane for plane in planes.OWN}
 #: What may be asked for of every sample, in the order of the documents.

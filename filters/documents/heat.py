@@ -17,7 +17,7 @@ from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.rows import finite
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
-from acquisition.wire.planes import MEAN
+from acquisition.wire.records.planes import MEAN
 from filters.decisions import ratios
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Host, Picture, Reading
 from filters.decisions.verdict import Outcome, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from acquisition.wire import planes
+from acquisition.wire.records import planes
 
 
 class FigureDocument(Struct, frozen=True):

@@ -14,7 +14,7 @@ from acquisition.model.vm_state import UNKNOWN, state_of
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.vms.evidence import VM
-from acquisition.wire.planes import LAST, MEAN
+from acquisition.wire.records.planes import LAST, MEAN
 from filters.documents.chosen import Chosen, Page, by_host
 from filters.documents.entities import Labels
 from filters.documents.figures import shortened

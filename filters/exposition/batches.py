@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from acquisition.model.metric import Metric
-from acquisition.wire.smoothed import Floats
+from acquisition.wire.records.smoothed import Floats
 from filters.exposition.labels import ENTITY, HOST, Rows
 from filters.exposition.syntax import Family
 from filters.text.quantities import LEAST

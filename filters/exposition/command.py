@@ -14,7 +14,7 @@ from acquisition.config import endpoints
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import CannotCreateError
-from acquisition.shards.nodes import Members
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.status import health

@@ -8,7 +8,7 @@ from acquisition.model.codes import VALID
 from acquisition.model.vm_state import state_of
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.vms.placement import Placement, Placements
-from acquisition.wire.planes import LAST
+from acquisition.wire.records.planes import LAST
 from acquisition.wire.table import VM
 from filters.exposition import naming, syntax
 from filters.exposition.labels import ENTITY, is_host

@@ -19,7 +19,7 @@ from acquisition.model.metric import GAUGE as GAUGE_KIND
 from acquisition.model.metric import INFINITY, Metric
 from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.members import Owner
-from acquisition.wire.inputs import ALWAYS_KEPT, COUNTS, KEPT, Floats, Section, figure_names
+from acquisition.wire.records.inputs import ALWAYS_KEPT, COUNTS, KEPT, Floats, Section, figure_names
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, families, grouped
 from filters.exposition.labels import ENTITY, HOST, SET, Rows

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from acquisition.wire import planes
-from acquisition.wire.inputs import KEPT
+from acquisition.wire.records import planes
+from acquisition.wire.records.inputs import KEPT
 from filters.exposition.syntax import encodable
 
 PREFIX = "shardpulse_"

@@ -14,7 +14,7 @@ INPUTS = (HOSTS, ALL, NONE)
 class Options(NamedTuple):
     """``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
 
-    ``figures`` are those of entities, ``host_figures`` those of hosts (acquisition.wire.planes). ``inputs``:
+    ``figures`` are those of entities, ``host_figures`` those of hosts (acquisition.wire.records.planes). ``inputs``:
     decision inputs of hosts, of entities as well (``all``), or of none.
     """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from acquisition.model.identity import own_name
-from acquisition.shards.status import MASTER, REPLICA, ShardStatus
+from acquisition.shards.servers.status import MASTER, REPLICA, ShardStatus
 from acquisition.snapshot.reconcile.balance import SILENT
 from acquisition.snapshot.reconcile.books import Account
 from acquisition.snapshot.visibility import lag

@@ -17,7 +17,7 @@ from acquisition.model import codes
 from acquisition.model.metric import Metric
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import DOWN
-from acquisition.wire.smoothed import Floats
+from acquisition.wire.records.smoothed import Floats
 from filters.exposition import naming, syntax
 from filters.exposition.batches import Batch, batch_of, first_of_each_name, grouped
 from filters.exposition.labels import ENTITY, Prepared, Rows, is_host

@@ -25,7 +25,7 @@ from acquisition.snapshot.values.rows import finite
 from acquisition.snapshot.values.states import CURRENT
 from acquisition.snapshot.vms.evidence import VM, evidence_of
 from acquisition.snapshot.vms.placement import INCOMING, MIGRATING, Placement, Placements
-from acquisition.wire.planes import OWN
+from acquisition.wire.records.planes import OWN
 from acquisition.wire.table import DAEMON, Entity
 from filters.decisions import capacity, ratios
 from filters.decisions.constraints.labels import LOCAL
@@ -71,7 +71,7 @@ class _Planes(NamedTuple):
     """The values of a block by row and column, decoded once; numbers of lists are much faster than those of arrays. How
     old the last valid value may be is for each rule to say, so averages are those that are stored."""
 
-    own: list[list[list[float]]]  #: by figure, as acquisition.wire.planes.OWN
+    own: list[list[list[float]]]  #: by figure, as acquisition.wire.records.planes.OWN
     extra: dict[str, list[list[float]]]  #: the figures of further kernels
     codes: list[list[int]]
     stale: list[list[float]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acquisition.wire import planes
+from acquisition.wire.records import planes
 from filters.kernels.step import Kernel
 
 KERNEL = Kernel(planes.LAST)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.wire.planes import Plane
+from acquisition.wire.records.planes import Plane
 
 Floats = npt.NDArray[np.float32]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from acquisition.wire import planes
+from acquisition.wire.records import planes
 from filters.kernels.step import Floats, Kernel, Step
 
 

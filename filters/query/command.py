@@ -15,7 +15,7 @@ from acquisition.printable import styled
 from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.verdict import exit_code, warn
-from acquisition.stderr import say
+from acquisition.terminal import say
 from filters.query import decisions_command as decisions
 from filters.query import vms_command as vms
 from filters.query.decisions_command import add_common, reader

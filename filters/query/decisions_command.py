@@ -17,7 +17,7 @@ from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, Tempor
 from acquisition.printable import printable
 from acquisition.repetition import add_watch, repeat
 from acquisition.snapshot import SnapshotReader
-from acquisition.stderr import say
+from acquisition.terminal import say
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of

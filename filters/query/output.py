@@ -14,7 +14,7 @@ from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.rows import Row, finite
-from acquisition.wire.planes import Plane
+from acquisition.wire.records.planes import Plane
 from filters.documents.encoding import encode
 from filters.query.request import Section
 from filters.text.quantities import ABSENT, digits, exact, quantity, seconds

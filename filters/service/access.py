@@ -19,8 +19,8 @@ from starlette.types import Scope
 
 from acquisition.config.serve import Serve
 from acquisition.errors import ConfigError, NoInputError, ShardpulseError
-from acquisition.link import secret_file
-from acquisition.link.credentials import WRITER_TOKEN_FILE
+from acquisition.link.trust import secret_file
+from acquisition.link.trust.credentials import WRITER_TOKEN_FILE
 from filters.service.problem import Problem
 
 _LEAST_TOKEN = 16  #: characters

@@ -16,7 +16,7 @@ from acquisition.config import endpoints, metric_registry
 from acquisition.config.settings import Settings
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.shards.nodes import Members
+from acquisition.shards.topology.nodes import Members
 from acquisition.status import health
 from acquisition.status.health import Health
 

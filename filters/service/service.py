@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Scope
 
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError
-from acquisition.sd_notify import Notifier
+from acquisition.supervision import Notifier
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.judging.judge import TickJudge

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.snapshot.values.states import STATES
-from acquisition.wire.planes import Plane
+from acquisition.wire.records.planes import Plane
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.sparkline import bars, full_height
 from filters.top.history import LENGTH, History

@@ -33,7 +33,7 @@ from acquisition.link.cluster import read_layout
 from acquisition.log import Category
 from acquisition.model.identity import host_id
 from acquisition.snapshot.verdict import exit_code, warn
-from acquisition.stderr import say
+from acquisition.terminal import say
 from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import columns, plain
 from filters.top.columns import Rows, visible_rows

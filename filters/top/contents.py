@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from acquisition.model.metric import HOST_SET
 from acquisition.printable import printable
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Owner

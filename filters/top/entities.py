@@ -16,8 +16,8 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import STATES
 from acquisition.snapshot.vms.placement import Placements
-from acquisition.wire.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
-from acquisition.wire.smoothed import Floats
+from acquisition.wire.records.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
+from acquisition.wire.records.smoothed import Floats
 from acquisition.wire.table import VM, Entity
 from filters.text.owners import own_id
 from filters.text.quantities import seconds

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from acquisition.model import codes
 from acquisition.snapshot.values.states import CURRENT, STATES
-from acquisition.wire.planes import Plane
-from acquisition.wire.smoothed import Floats
+from acquisition.wire.records.planes import Plane
+from acquisition.wire.records.smoothed import Floats
 
 HOSTS = "hosts"
 ENTITIES = "entities"  #: the VMs or the processes of a host

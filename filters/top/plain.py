@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from acquisition.model import codes
-from acquisition.shards.status import HEALTH, ShardStatus
+from acquisition.shards.servers.status import HEALTH, ShardStatus
 from acquisition.snapshot.values.states import STATES
 from filters.text.quantities import ABSENT, digits, quantity, seconds
 from filters.top.columns import Column, Rows, columns_of, figure, has_figures
@@ -82,7 +82,7 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
                    memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
                    use (of a host its cpu_busy_ratio), or of the metric. null: there is no value, or it is unknown
         hidden     rows that --top or --filter left out
-        shards     as acquisition.shards.status.HEALTH
+        shards     as acquisition.shards.servers.status.HEALTH
         errors     what could not be read or seen
         blind      why no host at all can be seen
     """

@@ -19,8 +19,8 @@ from acquisition.config import endpoints
 from acquisition.config.settings import Settings, Shards
 from acquisition.errors import ShardpulseError
 from acquisition.model.metric import HOST_SET, resource_set_id
-from acquisition.shards.nodes import Members
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers.status import ShardStatus
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.recent import RecentTable

@@ -14,10 +14,10 @@ import numpy as np
 from rich.text import Text
 
 from acquisition.printable import printable
-from acquisition.shards.status import REPLICA, ShardStatus
+from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.values.states import STATES
 from acquisition.status import text as status_text
-from acquisition.wire import planes
+from acquisition.wire.records import planes
 from filters.text.quantities import seconds
 from filters.text.states import state_style
 from filters.top.columns import COLUMNS, Cell, Column, Row, Rows, figure, has_figures, laid_out, visible_rows

@@ -36,7 +36,7 @@ from acquisition import log
 from acquisition.config import Settings, load
 from acquisition.errors import ShardpulseError
 from acquisition.snapshot import SnapshotReader
-from acquisition.stderr import ERROR, WARNING
+from acquisition.terminal import ERROR, WARNING
 from filters.watcher.meters import COMPUTE_NODE, INSTANCE, METERS, Meter, NoValue
 from filters.watcher.readings import Readings, takes
 

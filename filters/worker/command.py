@@ -24,14 +24,14 @@ from acquisition.link.cluster import read_layout
 from acquisition.link.layout_patience import LayoutPatience
 from acquisition.link.resp import Address
 from acquisition.model.inputs import Span
-from acquisition.sd_notify import Notifier
 from acquisition.signing.files import verifier_of
+from acquisition.supervision import Notifier
 from acquisition.threads import end_with_threads
 from acquisition.trouble_log import SHARDS, TroubleLog
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
+from acquisition.wire.records.smoothed import MAX_PLANES
 from acquisition.wire.signature import Verifier
-from acquisition.wire.smoothed import MAX_PLANES
 from filters import kernels
 from filters.runtime.memory import keep_freed_memory
 from filters.worker.inputs.plan import ANY, InputsSettings, misnamed

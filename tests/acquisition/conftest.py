@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support.fixture_types import MakePipeline
 from tests.support.writer_bench import Pipeline
 

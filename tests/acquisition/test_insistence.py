@@ -52,7 +52,7 @@ sys.exit(cli.main(["status"]))
 
 _ELSEWHERE = """
 import signal, threading
-from acquisition.insistence import raising
+from acquisition.signals import raising
 
 def inside():
     with raising((signal.SIGINT,), lambda _: KeyboardInterrupt()):

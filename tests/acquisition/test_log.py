@@ -18,7 +18,7 @@ import pytest
 
 from acquisition import cli, log
 from acquisition.link.cluster import Cluster
-from acquisition.stderr import INFO
+from acquisition.terminal import INFO
 from tests.support import ROOT, parts
 from tests.support.waiting import eventually
 
@@ -121,7 +121,7 @@ def test_lines_have_a_time_and_a_level_where_journald_adds_none() -> None:
 def test_lines_that_nobody_read_are_counted_and_hold_up_nothing() -> None:
     reading, writing = os.pipe()
     code = (
-        "import os, sys; from acquisition.stderr import say\n"
+        "import os, sys; from acquisition.terminal import say\n"
         "for number in range(2000): say('x' * 1000)\n"  # at 50 ms each that would be well over a minute
         "print('on', flush=True); sys.stdin.readline(); say('again')"
     )

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from acquisition import sd_notify
-from acquisition.sd_notify import Notifier
+from acquisition import supervision as sd_notify
+from acquisition.supervision import Notifier
 from tests.support.service_manager import Manager
 
 
@@ -54,7 +54,7 @@ def test_the_watchdog_is_fed_by_turns_alone_twice_in_its_time(
     manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("acquisition.sd_notify.time.monotonic", lambda: now)
+    monkeypatch.setattr("acquisition.supervision.time.monotonic", lambda: now)
     notifier = Notifier()
     notifier.turn(lambda: "")
     assert manager.heard() == ["WATCHDOG=1"]
@@ -71,7 +71,7 @@ def test_words_that_change_all_the_time_are_told_once_a_second_and_the_last_of_t
     manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("acquisition.sd_notify.time.monotonic", lambda: now)
+    monkeypatch.setattr("acquisition.supervision.time.monotonic", lambda: now)
     monkeypatch.delenv("WATCHDOG_USEC")
     notifier = Notifier()
     notifier.turn(lambda: "one")

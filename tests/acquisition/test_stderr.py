@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from acquisition.stderr import say
+from acquisition.terminal import say
 
-SAYS = "from acquisition.stderr import say; say('one'); say('x' * 9000); print('on')"
+SAYS = "from acquisition.terminal import say; say('one'); say('x' * 9000); print('on')"
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def test_without_any_stderr_nothing_gets_into_the_output() -> None:
 
 
 def test_long_lines_arrive_whole_and_nothing_moves_the_cursor() -> None:
-    code = "from acquisition.stderr import say; say('\\x1b[2Jname\\udcff ' + 'x' * 9000 + ' end')"
+    code = "from acquisition.terminal import say; say('\\x1b[2Jname\\udcff ' + 'x' * 9000 + ' end')"
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.stderr.startswith("\N{REPLACEMENT CHARACTER}[2Jname")
     assert done.stderr.endswith("x end\n")

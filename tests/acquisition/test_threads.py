@@ -9,7 +9,7 @@ from acquisition.errors import EXIT_INTERNAL
 
 CODE = """
 import threading, time
-from acquisition.stderr import say
+from acquisition.terminal import say
 from acquisition.threads import end_with_threads
 end_with_threads(say)
 threading.Thread(target=lambda: 1 / 0, name="reading").start()

@@ -17,7 +17,7 @@ import pytest
 
 from acquisition import __version__
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 from tests.support import ROOT
 from tests.support.built import built, commit_of_the_checkout

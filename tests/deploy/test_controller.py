@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from acquisition.certificates import files, making
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from tests.support import ROOT
 from tests.support.exchanged import certify, tell
 from tests.support.tls_cluster import LACK, NAME, Secured, tls_cluster

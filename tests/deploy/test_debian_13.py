@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from acquisition.shards.redis_binary import NAMES
+from acquisition.shards.servers.redis_binary import NAMES
 from tests.support.deployed_site import BIN, DEPLOY, VARIABLES, Site, build_wheels, changed, said
 from tests.support.hosts import tree
 from tests.support.hosts.demanded import hosts_for_a_test

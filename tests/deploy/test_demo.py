@@ -32,7 +32,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.local_shards import LocalShards
 from acquisition.model.identity import host_id
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from acquisition.snapshot.reconcile import books
 from acquisition.wire import keys
 from tests.support import ROOT

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from acquisition.errors import ShardError
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from acquisition.snapshot import SnapshotReader
 from tests.support import ROOT
 from tests.support.waiting import eventually

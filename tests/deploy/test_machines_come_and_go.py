@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from acquisition.link.credentials import Credentials, ours
 from acquisition.link.resp import Connection, parse_address
-from acquisition.shards import grants
+from acquisition.link.trust.credentials import Credentials, ours
+from acquisition.shards.servers import grants
 from experiments.processes.control import Child
 from tests.support import newer_redis
 from tests.support.built import built, commit_of_the_checkout

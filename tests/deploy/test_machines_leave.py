@@ -14,7 +14,7 @@ pytest.importorskip("ansible", reason="ansible-core is of the extra test")
 from filter_plugins import shardpulse_growth as roles
 from filter_plugins import shardpulse_plan as inventory
 
-from acquisition.shards import placing
+from acquisition.shards.topology import placing
 
 PLAN = {
     "addresses": {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3"}, "together": [],

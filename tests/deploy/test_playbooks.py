@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.shards import redis_binary
+from acquisition.shards.servers import redis_binary
 from tests.support import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -16,7 +16,7 @@ from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from acquisition.snapshot.reconcile import books
 from acquisition.wire import keys, readers
 from experiments.processes import access

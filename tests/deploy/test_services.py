@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from probes.probe import ring_path
 from tests.support import ROOT, stuck_thread
 from tests.support.fixture_types import StartCluster

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.balance import Account

@@ -15,8 +15,8 @@ import pytest
 
 from acquisition.errors import TemporaryError
 from acquisition.link.cluster import write_layout
-from acquisition.shards import grants
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers import grants
+from acquisition.shards.topology.nodes import Members
 from acquisition.wire import keys, position
 from experiments import testbed
 from experiments.emulation.emulated_host import EmulatedHost

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
 from experiments.emulation import lanes as native

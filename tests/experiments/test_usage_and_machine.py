@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from acquisition.shards import redis_binary
+from acquisition.shards.servers import redis_binary
 from experiments.harness import machine, outcome, usage
 
 

@@ -6,9 +6,9 @@ import pytest
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.names import Names
-from acquisition.wire import smoothed
-from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.planes import OWN
 from acquisition.wire.table import Table
 from experiments.emulation.membership import Membership, first_serials
 from experiments.emulation.values import Strip

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.extending.additions import BLOCKING, CHECK, METRIC, SOURCE
 from tests.support.data_center import Guest, Machine, flowing

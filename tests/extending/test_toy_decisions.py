@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.extending.conftest import Toys
 from tests.support.other_package import asked, shardpulse
 from tests.support.serving import Serving

@@ -13,7 +13,7 @@ import pytest
 
 from acquisition.errors import EXIT_CONFIG
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from experiments.harness.chromium import chromium
 from tests.extending.conftest import Toys
 from tests.support import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.extending.conftest import Toys
 from tests.support.other_package import shardpulse
 from tests.support.serving import Events, Serving

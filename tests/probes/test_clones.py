@@ -12,11 +12,12 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.status import health
-from acquisition.wire import keys, smoothed
+from acquisition.wire import keys
 from acquisition.wire.position import CONTESTED, Position
+from acquisition.wire.records import smoothed
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings
 from tests.support import ROOT

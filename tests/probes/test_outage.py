@@ -18,7 +18,7 @@ import pytest
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import frame, keys
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position

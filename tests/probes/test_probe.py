@@ -22,7 +22,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model.codes import ORDER, RANGE, TIMEOUT
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import frame, keys, status, table
 from acquisition.wire.frame import Frame, Samples
 from acquisition.wire.table import Table

@@ -9,7 +9,7 @@ import pytest
 
 from acquisition.errors import EXIT_PERMISSION, EXIT_TEMPORARY, ShardpulseError, UnavailableError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from filters.worker.loop.assembly import lone_worker

@@ -14,7 +14,7 @@ from acquisition.cli import main as shardpulse
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.signing import files
 from acquisition.wire import keys, signature
 from acquisition.wire.position import Position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from acquisition.wire import keys
 from tests.support.forbidden import FORBIDDEN
 from tests.support.granted import HOST, TAG

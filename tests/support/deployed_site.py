@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.certificates import files, making
-from acquisition.link.credentials import Credentials, ours
-from acquisition.shards import grants
+from acquisition.link.trust.credentials import Credentials, ours
+from acquisition.shards.servers import grants
 from experiments.emulation.workload import Workload
 from experiments.hosts.site import BIN, DEPLOY, NAMES, VARIABLES, Site, build_wheels, changed, said
 from experiments.processes.control import Child, python

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS, began, tags
 
 

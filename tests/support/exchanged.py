@@ -14,7 +14,8 @@ import redis
 from acquisition.certificates import files, making
 from acquisition.certificates.making import Pair
 from acquisition.errors import ShardError
-from acquisition.shards import grants, join
+from acquisition.shards.servers import grants
+from acquisition.shards.topology import join
 from experiments.processes.access import CERTIFICATE
 from tests.support.tls_cluster import Secured
 

@@ -12,8 +12,8 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.names import Names
 from acquisition.snapshot.values.states import CURRENT
-from acquisition.wire import smoothed
 from acquisition.wire.position import Position
+from acquisition.wire.records import smoothed
 from acquisition.wire.table import Entity, Table
 from tests.support import scene
 

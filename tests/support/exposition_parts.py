@@ -15,8 +15,8 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.visibility.workers import Workers
 from acquisition.status.health import Health
-from acquisition.wire import inputs as wire
-from acquisition.wire import smoothed
+from acquisition.wire.records import inputs as wire
+from acquisition.wire.records import smoothed
 from tests.support.exposition_blocks import NOW
 from tests.support.sections import section, with_section
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support import ROOT
 
 TOYS = ROOT / "tests" / "extending" / "toys"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support.writer_bench import Pipeline
 
 StartCluster = Callable[..., Shards]

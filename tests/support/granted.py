@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 
 PASSWORD = "a password"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers.launch import Shards, start_shards
 from tests.support import ROOT
 from tests.support.data_center import Guest, Machine
 from tests.support.page_scene import Data

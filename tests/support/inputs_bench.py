@@ -12,9 +12,10 @@ import numpy as np
 from acquisition.model import codes
 from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.wire import frame, smoothed, table
+from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
-from acquisition.wire.inputs import COUNTS, figure_names
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.inputs import COUNTS, figure_names
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels

@@ -6,8 +6,8 @@ import contextlib
 
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 from tests.support.granted import user
 from tests.support.writer_bench import Pipeline

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
-from acquisition.shards.launch import Shards
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers.launch import Shards
 
 USER, PASSWORD = "limited-user", "a password"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acquisition.link.resp import Connection
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 
 

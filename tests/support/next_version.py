@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from acquisition.wire import record_format
-from acquisition.wire.record_format import FORMATS, NEWEST, Versions
+from acquisition.wire.records import record_format
+from acquisition.wire.records.record_format import FORMATS, NEWEST, Versions
 
 
 def raise_versions() -> None:

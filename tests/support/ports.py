@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import chain
 
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 
 
 def base_port(count: int) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
-from acquisition.wire import commit, keys, position, smoothed, table
+from acquisition.wire import commit, keys, position, table
 from acquisition.wire.commit import Commit
-from acquisition.wire.planes import OWN
 from acquisition.wire.position import Position
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.planes import OWN
 from acquisition.wire.table import Entity, Table
 from tests.support.holding import hear_probes, hold_partitions
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes as validity
-from acquisition.wire import inputs, recent, smoothed
-from acquisition.wire.inputs import Section
+from acquisition.wire.records import inputs, recent, smoothed
+from acquisition.wire.records.inputs import Section
 
 
 def section(

@@ -7,8 +7,9 @@ import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.model import codes
-from acquisition.wire import keys, smoothed
-from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire import keys
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.smoothed import SmoothedRecord
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from tests.support.applied import sequence_of

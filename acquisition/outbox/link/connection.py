@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import hiredis
 
 from acquisition.errors import AdmissionError, ShardError, ShardpulseError
-from acquisition.link import admission
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address
+from acquisition.link.trust import admission
+from acquisition.link.trust.credentials import Credentials
 
 if TYPE_CHECKING:
-    from acquisition.link.tls import Secured
+    from acquisition.link.trust.tls import Secured
 
 
 #: Family and socket address, as ``_socket.socket`` and ``connect`` want them.
@@ -271,7 +271,7 @@ class ShardConnection:
 
     def _secure(self, plain: _socket.socket, authority: str, now: float) -> None:
         """Begin the handshake: of TLS, with the name by which the shard was called."""
-        from acquisition.link import tls  # loads OpenSSL
+        from acquisition.link.trust import tls  # loads OpenSSL
 
         self.due = self._deadline = now + self._patience
         try:
@@ -281,7 +281,7 @@ class ShardConnection:
         self._state = SECURING
 
     def _finish_handshake(self) -> None:
-        from acquisition.link import tls
+        from acquisition.link.trust import tls
 
         made = self._socket
         assert isinstance(made, tls.Secured)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from acquisition.errors import AdmissionError, ShardError, ShardpulseError
-from acquisition.link import admission
-from acquisition.link.credentials import Credentials
 from acquisition.link.local_shards import Seeds, look
 from acquisition.link.resp import Address, ReplyError, pack
+from acquisition.link.trust import admission
+from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.connection import NOT_ADMITTED, ConnectionFailed, Lookup, ShardConnection
 from acquisition.outbox.link.route import Route
 

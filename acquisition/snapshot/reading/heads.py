@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition import compiled
-from acquisition.wire import smoothed
+from acquisition.wire.records import smoothed
 
 Bools = npt.NDArray[np.bool_]
 

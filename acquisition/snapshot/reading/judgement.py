@@ -9,7 +9,7 @@ from acquisition.model import ticks
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Member, Place, Value
 from acquisition.snapshot.values.states import CURRENT, LATE
-from acquisition.wire import smoothed
+from acquisition.wire.records import smoothed
 
 
 class Due(NamedTuple):

@@ -14,10 +14,10 @@ from acquisition.snapshot.values.members import Member
 from acquisition.snapshot.values.names import Names, nameless_entity, nameless_metric
 from acquisition.snapshot.values.states import CAUSES, CURRENT, LATE, UNKNOWN
 from acquisition.wire import position as position_format
-from acquisition.wire import smoothed
-from acquisition.wire.planes import Plane
 from acquisition.wire.position import SHEDS, Position
-from acquisition.wire.smoothed import Floats, SmoothedRecord
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.planes import Plane
+from acquisition.wire.records.smoothed import Floats, SmoothedRecord
 from acquisition.wire.table import Entity
 
 _INFINITY = float("inf")
@@ -286,7 +286,7 @@ class Block:
 
     @property
     def extra_planes(self) -> tuple[Plane, ...]:
-        """The planes of its newest record that do not come with shardpulse (acquisition.wire.planes)."""
+        """The planes of its newest record that do not come with shardpulse (acquisition.wire.records.planes)."""
         return self.head.extra_planes if self.head is not None else ()
 
     def codes(self) -> npt.NDArray[np.uint8]:

@@ -26,8 +26,8 @@ from acquisition.errors import FrameError
 from acquisition.model.inputs import DecisionInputs
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Owner
-from acquisition.wire import inputs as wire
-from acquisition.wire import smoothed
+from acquisition.wire.records import inputs as wire
+from acquisition.wire.records import smoothed
 
 Figures = npt.NDArray[np.float32] | npt.NDArray[np.uint8]
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -87,7 +87,7 @@ class InputsTable:
         return self.columns.get(metric, -1) >= self.head.columns - self.head.derived
 
     def plane(self, name: str, metric: str) -> Figures:
-        """One of the figures (float32) or counts (uint8) of ``acquisition.wire.inputs`` of a metric, (E,). Raises
+        """One of the figures (float32) or counts (uint8) of ``acquisition.wire.records.inputs`` of a metric, (E,). Raises
         KeyError for an unknown one, and for one that is not kept."""
         column = self.columns[metric]
         found: Figures = self.section.tally(name)[column] if name in wire.COUNTS else self.section.figure(name)[column]

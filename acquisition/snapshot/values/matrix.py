@@ -11,8 +11,8 @@ import numpy.typing as npt
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.selection import Selection
 from acquisition.snapshot.values.states import STATES
-from acquisition.wire.planes import LAST, MEAN, TREND, VARIANCE
-from acquisition.wire.smoothed import Floats
+from acquisition.wire.records.planes import LAST, MEAN, TREND, VARIANCE
+from acquisition.wire.records.smoothed import Floats
 
 _PLANES = (MEAN, LAST, VARIANCE, TREND)
 _DTYPES = ("u8", "u8", "f4", "f4", "f4", "f4", "u1", "f4", "f8", "i8", "u1")
@@ -25,7 +25,7 @@ class Matrix(NamedTuple):
     ``stale`` float32 seconds since the last valid value (infinite: never); ``age`` float64 seconds since
     the tick was sampled; ``state`` uint8, an index into acquisition.snapshot.values.states.STATES; ``ids`` uint64;
     ``tick`` int64; ``host_ids`` uint64. ``extra`` are the figures of further kernels by name
-    (acquisition.wire.planes), float32, NaN where there is no value.
+    (acquisition.wire.records.planes), float32, NaN where there is no value.
     """
 
     hosts: list[str]

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError, error_for
-from acquisition.wire import keys, smoothed
+from acquisition.wire import keys
 from acquisition.wire.position import Position
+from acquisition.wire.records import smoothed
 
 #: Key of a resource set: (host id, resource set id).
 Owner = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Recent values: the last ticks of a resource set, as the filter's ring has them (acquisition.wire.recent).
+"""Recent values: the last ticks of a resource set, as the filter's ring has them (acquisition.wire.records.recent).
 
 The ring holds raw values, the monotonic time of each row, and moving averages now and then (seeds); the averages
 between are computed again as the filter computed them (``filters.kernels.mean``)::
@@ -22,9 +22,10 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import codes, ticks
 from acquisition.model.inputs import Recent
 from acquisition.snapshot.values.members import Owner
-from acquisition.wire import keys, recent
+from acquisition.wire import keys
 from acquisition.wire.layout import Layout
-from acquisition.wire.recent import GONE, Ring
+from acquisition.wire.records import recent
+from acquisition.wire.records.recent import GONE, Ring
 
 #: How many times the rounding of a seed may be magnified on the way back.
 _MOST_MAGNIFIED = 1e4

@@ -15,7 +15,7 @@ from acquisition.model import codes
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.selection import Selection
 from acquisition.snapshot.vms.placement import Placements
-from acquisition.wire.planes import OWN, Plane
+from acquisition.wire.records.planes import OWN, Plane
 
 Numbers = list[list[float | None]]
 _NOTHING: Mapping[str, float | None] = {}
@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the 
     """One sample, smoothed, with all that is needed to judge it.
 
     Numbers are None where there is no value: a missing value is not zero and compares with nothing. ``extra`` has the
-    figures of further kernels by name (acquisition.wire.planes), of those that the filter runs.
+    figures of further kernels by name (acquisition.wire.records.planes), of those that the filter runs.
     """
 
     host: str

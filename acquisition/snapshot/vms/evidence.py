@@ -19,7 +19,7 @@ from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.names import Names
 from acquisition.snapshot.values.states import CURRENT, DOWN
 from acquisition.wire import table
-from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire.records.smoothed import SmoothedRecord
 from acquisition.wire.table import FIRST_SEEN, Entity
 
 VM = table.VM  #: kind of the entities that this is about

@@ -6,10 +6,11 @@ import random
 import time
 from collections.abc import Iterator
 
-from acquisition.shards import grants, growth
-from acquisition.shards.migrate import Mover, owners
-from acquisition.shards.nodes import Members
-from acquisition.shards.reshard import Move, holders, stripe
+from acquisition.shards.servers import grants
+from acquisition.shards.topology import growth
+from acquisition.shards.topology.migrate import Mover, owners
+from acquisition.shards.topology.nodes import Members
+from acquisition.shards.topology.reshard import Move, holders, stripe
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from experiments.chaos.faults.targets import HEAL_SECONDS, healthy
 from experiments.chaos.installation import Installation

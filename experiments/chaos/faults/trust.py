@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
-from acquisition.shards import grants
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers import grants
 from acquisition.wire import keys
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from experiments.chaos.faults.targets import healthy, until

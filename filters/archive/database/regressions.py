@@ -15,15 +15,15 @@ import numpy as np
 from sqlalchemy import Connection, text
 
 from acquisition.config.regression import Regression as Settings
-from acquisition.link import happenings, regressions
-from acquisition.link.batch import Command
+from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import Happening, Turn
-from acquisition.link.regressions import PREFIX, Regression
 from acquisition.link.resp import raise_for
+from acquisition.link.routing import Command
 from acquisition.model.identity import identity
 from acquisition.printable import printable
-from acquisition.wire import keys
+from acquisition.wire import keys, regressions
+from acquisition.wire.regressions import PREFIX, Regression
 from filters.archive.database import compaction, records, writing
 from filters.archive.database.shift import LONGEST, Shift, shifts
 from filters.archive.minutes.escape import escape, unescape, unsigned

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from acquisition import compiled
 from acquisition.model import codes
-from acquisition.wire import frame, inputs, keys, planes, position, recent, smoothed
+from acquisition.wire import frame, keys, position
+from acquisition.wire.records import inputs, planes, recent, smoothed
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.inputs import plan, state
 from filters.worker.inputs.order import ABSENT

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model.codes import IS_INVALID
-from acquisition.wire.planes import MEAN
-from acquisition.wire.recent import SEED_EVERY, SEEDS
-from acquisition.wire.smoothed import EXCEPTION, Floats
+from acquisition.wire.records.planes import MEAN
+from acquisition.wire.records.recent import SEED_EVERY, SEEDS
+from acquisition.wire.records.smoothed import EXCEPTION, Floats
 from filters.kernels import Kernel, computed
 from filters.kernels.numpy_step import Batch, Positions, Smoothed, advance
 from filters.worker.compute import stage

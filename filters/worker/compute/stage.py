@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes as validity
-from acquisition.wire import recent
-from acquisition.wire.inputs import Floats
+from acquisition.wire.records import recent
+from acquisition.wire.records.inputs import Floats
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.compute.batching import Item, join_codes
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth

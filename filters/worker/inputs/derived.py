@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from acquisition.model import codes as validity
 from acquisition.model.derived import Derived
-from acquisition.wire.inputs import Floats
+from acquisition.wire.records.inputs import Floats
 from filters.kernels import mean, trend, variance
 from filters.kernels.numpy_step import LARGEST, update, weights
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from acquisition.link.resp import packed
-from acquisition.wire.recent import ROW_HEADER, SEED_HEADER, SLOT, Head, outlier_bytes
+from acquisition.wire.records.recent import ROW_HEADER, SEED_HEADER, SLOT, Head, outlier_bytes
 
 Also = Callable[[bytes], None]  #: takes commands that the next commit runs
 

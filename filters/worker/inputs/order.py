@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.wire.inputs import Floats
+from acquisition.wire.records.inputs import Floats
 
 Counts = npt.NDArray[np.intp]
 

@@ -23,7 +23,7 @@ from acquisition.config.inputs import (
 from acquisition.model.derived import CPU, DERIVED, MEMORY, NETWORK, Derived
 from acquisition.model.inputs import RECENT_TICKS, Span
 from acquisition.model.metric import resource_set_id
-from acquisition.wire.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, Head, pack_names
+from acquisition.wire.records.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, Head, pack_names
 
 ANY = "*"
 #: The derived metrics whose formula the native step knows, in the order of its numbers for them.

@@ -1,5 +1,5 @@
 """The ring of recent values of one (host, resource set): whose slots are whose, and what changes it in the shard
-(layout in ``acquisition.wire.recent``)."""
+(layout in ``acquisition.wire.records.recent``)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.link.resp import pack
-from acquisition.wire import recent as wire
-from acquisition.wire.inputs import Floats
-from acquisition.wire.recent import SLOT_DTYPE, Head
+from acquisition.wire.records import recent as wire
+from acquisition.wire.records.inputs import Floats
+from acquisition.wire.records.recent import SLOT_DTYPE, Head
 from filters.worker.inputs import growing
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.rows import Stayed

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.wire import inputs as wire
 from acquisition.wire.frame import Frame
-from acquisition.wire.inputs import Bytes, Floats
+from acquisition.wire.records import inputs as wire
+from acquisition.wire.records.inputs import Bytes, Floats
 from filters.worker.inputs.growing import Also
 from filters.worker.inputs.order import ABSENT
 from filters.worker.inputs.plan import Plan
@@ -32,7 +32,7 @@ NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool,
 
 
 class Arrays(NamedTuple):
-    """Views of the memory of E entities in C columns, those of the section first (acquisition.wire.inputs): ``since``
+    """Views of the memory of E entities in C columns, those of the section first (acquisition.wire.records.inputs): ``since``
     float64 (E,), ``figures`` float32 (F, C, E), ``derived`` float32 (5, D, E), ``seen`` uint8 (E,), ``counts`` uint8
     (3, C, E), ``codes`` uint8 (D, E).
 

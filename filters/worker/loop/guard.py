@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from acquisition.errors import FrameError
 from acquisition.link import happenings
-from acquisition.link.batch import Command
 from acquisition.link.cluster import Cluster
+from acquisition.link.routing import Command
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import commit, keys, readers
 from acquisition.wire.layout import Layout

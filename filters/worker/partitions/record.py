@@ -1,4 +1,4 @@
-"""Encode smoothed records (layout in ``acquisition.wire.smoothed``) as SET commands."""
+"""Encode smoothed records (layout in ``acquisition.wire.records.smoothed``) as SET commands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from acquisition.wire import smoothed
 from acquisition.wire.frame import Frame
+from acquisition.wire.records import smoothed
 from filters.kernels.numpy_step import Smoothed
 from filters.kernels.step import Kernel
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
-from acquisition.wire import commit, keys, position, smoothed
+from acquisition.wire import commit, keys, position
 from acquisition.wire.limits import LimitError
 from acquisition.wire.position import Position
-from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.smoothed import SmoothedRecord
 from filters.kernels.step import Kernel
 from filters.worker.partitions.name_table import learn
 from filters.worker.partitions.partition import Partition

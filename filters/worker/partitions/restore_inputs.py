@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError, TemporaryError
 from acquisition.link.resp import Connection, ReplyError, raise_for
-from acquisition.wire import inputs as wire
-from acquisition.wire import recent, smoothed
-from acquisition.wire.recent import Head
-from acquisition.wire.smoothed import SmoothedRecord
+from acquisition.wire.records import inputs as wire
+from acquisition.wire.records import recent, smoothed
+from acquisition.wire.records.recent import Head
+from acquisition.wire.records.smoothed import SmoothedRecord
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.inputs.growing import Also
 from filters.worker.inputs.order import ABSENT

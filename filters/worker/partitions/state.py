@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
-from acquisition.wire.planes import MEAN
-from acquisition.wire.smoothed import EXCEPTION, Floats, SmoothedRecord
+from acquisition.wire.records.planes import MEAN
+from acquisition.wire.records.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.worker.inputs.rows import who_stayed
 from filters.worker.inputs.state import SHORTEST, InputsState
@@ -29,7 +29,7 @@ def shape_of(entities: int, metrics: int) -> int:
 
 class State:
     """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
-    record as bytes (acquisition.wire.smoothed.EXCEPTION): which samples were not valid then, and for how long.
+    record as bytes (acquisition.wire.records.smoothed.EXCEPTION): which samples were not valid then, and for how long.
 
     ``prefixes`` are those of the SET commands of the kept slots (record.set_prefix). Between frames that
     simply follow each other ``stepper`` has the state; ``settle`` takes it back.

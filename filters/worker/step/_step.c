@@ -50,7 +50,7 @@ PyDoc_STRVAR(advance_doc,
 "Move ``planes`` (float32, len(numbers) x N, changed in place; ``numbers`` are their plane ids) by one frame:\n"
 "``values`` float32 (N,), ``codes`` uint8 (N,) or empty, ``dt`` seconds since the frame before it, ``taus`` float64\n"
 "seconds, one or one for each metric. ``exceptions``: the samples that were not plainly valid in the frame before,\n"
-"as acquisition.wire.smoothed.EXCEPTION; answers those of this one, and how many of them failed a check.\n"
+"as acquisition.wire.records.smoothed.EXCEPTION; answers those of this one, and how many of them failed a check.\n"
 "``record`` is the SET command of the smoothed record: ``prefix``, its length, ``head`` (the header, in which it\n"
 "writes how many exceptions there are and how large the section is), the section, ``ids``, ``raw`` times the values,\n"
 "planes, exceptions, and ``tail``.\n"

@@ -60,7 +60,7 @@ static PyObject *begin_row_command(const Inputs *inputs, char **row)
 }
 
 /* The one that writes a seed: the averages after this step, of whom they are, into place ``step / every % seeds`` of
-   those that lie before the rows (acquisition.wire.recent.encode_seed). */
+   those that lie before the rows (acquisition.wire.records.recent.encode_seed). */
 static PyObject *seed_command(const Inputs *inputs, const float *means, unsigned int every, unsigned int seeds)
 {
     const Plan *plan = &inputs->plan;

@@ -3,10 +3,10 @@
 
 /* acquisition.model.codes */
 enum { VALID = 0, MISSING = 1, FIRST = 2, RANGE = 3, LATE = 11, CODE_MASK = 0x7f, OUTLIER = 0x80 };
-enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.planes */
+enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.records.planes */
 #define LARGEST 1e18f /* filters.kernels.numpy_step.LARGEST */
 
-/* acquisition.wire.inputs */
+/* acquisition.wire.records.inputs */
 #define FIGURES_KEPT(DO) \
     DO(CUSUM, "cusum") DO(TIME_ABOVE, "time_above") DO(LOWEST, "lowest") DO(HIGHEST, "highest") \
     DO(MEDIAN, "median") DO(MAD, "mad") DO(Q1, "q1") DO(Q3, "q3")
@@ -30,7 +30,7 @@ enum { MOST_PARTS = 3, NO_PART = -1 }; /* of a formula */
 #define GAP 1.5       /* intervals; more, and a tick between two frames never came */
 enum { PADDING = 8 }; /* a sorted window has a multiple of so many places */
 
-/* acquisition.wire.recent */
+/* acquisition.wire.records.recent */
 enum { ROW_HEADER = 24, SEED_HEADER = 8 };
 #define NOT_VALID 0x7fc00000u /* a quiet NaN, its lowest byte is the code */
 #define NOT_THERE 0xffu

@@ -19,7 +19,7 @@ enum { BLOCK = 256 };
 #define WIDE
 #endif
 
-/* A sample that is not plainly valid: acquisition.wire.smoothed.EXCEPTION */
+/* A sample that is not plainly valid: acquisition.wire.records.smoothed.EXCEPTION */
 typedef struct {
     uint32_t index;
     uint32_t code;

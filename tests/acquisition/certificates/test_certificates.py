@@ -13,7 +13,7 @@ import pytest
 
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from tests.support.processes import started
 from tests.support.tls_cluster import LACK, command_with_tls
 from tests.support.untested import require

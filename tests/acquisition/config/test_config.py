@@ -14,9 +14,9 @@ from acquisition.config import loader as config
 from acquisition.config import text as config_text
 from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
-from acquisition.link.credentials import Credentials, ours
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials, ours
 
 
 @pytest.fixture(autouse=True)

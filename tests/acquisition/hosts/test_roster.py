@@ -15,7 +15,7 @@ from acquisition.hosts import forgetting
 from acquisition.link.cluster import Cluster, read_layout, restore_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import HOST_SET, resource_set_id, schema_hash
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.visibility import roster
 from acquisition.wire import keys, seen

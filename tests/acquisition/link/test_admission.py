@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acquisition.errors import ConfigError, ShardError
-from acquisition.link import admission
+from acquisition.link.trust import admission
 
 
 def greeted(version: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from acquisition.errors import ConfigError, ShardError, ShardpulseError, Tempora
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, ReplyError
 from acquisition.outbox.link.sender import Sender
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout
 from tests.support import layouts

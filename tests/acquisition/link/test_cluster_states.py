@@ -20,9 +20,9 @@ import pytest
 from acquisition.errors import ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, Connection
-from acquisition.shards.launch import Shards, start_shards
-from acquisition.shards.migrate import Mover, owners
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards, start_shards
+from acquisition.shards.topology.migrate import Mover, owners
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys
 from tests.support import slow_loading

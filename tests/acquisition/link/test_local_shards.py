@@ -14,7 +14,7 @@ from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_CONFIG, ConfigError, Sha
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.local_shards import STATE_FILE, Found, LocalShards
 from acquisition.link.resp import Address
-from acquisition.shards.nodes import Members
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot import SnapshotReader
 from tests.support.fixture_types import StartCluster
 

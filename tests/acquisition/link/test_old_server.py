@@ -16,7 +16,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from experiments.processes import access
 from experiments.processes.access import Access
 from tests.support import ROOT

@@ -10,9 +10,9 @@ import pytest
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import resp
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, ReplyError, error_for, parse_address, raise_for
-from acquisition.shards.launch import Shards
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.servers.launch import Shards
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from acquisition.config.endpoints import credentials
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, NoInputError
-from acquisition.link import secret_file
+from acquisition.link.trust import secret_file
 
 LABEL = "key x.password_file"
 

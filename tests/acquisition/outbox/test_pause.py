@@ -14,8 +14,8 @@ import pytest
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection, ReplyError
 from acquisition.outbox.link.pause import Pause
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 from experiments.processes.access import MASTER_KEY
 from tests.support.fixture_types import MakePipeline

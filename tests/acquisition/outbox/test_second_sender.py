@@ -11,12 +11,13 @@ import pytest
 from acquisition.link.cluster import read_layout
 from acquisition.model import codes
 from acquisition.outbox.frames.store import Outbox
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reconcile import books
 from acquisition.status import health
-from acquisition.wire import keys, smoothed
+from acquisition.wire import keys
 from acquisition.wire.position import CONTESTED
+from acquisition.wire.records import smoothed
 from tests.support.fixture_types import MakePipeline
 from tests.support.waiting import PATIENCE
 from tests.support.writer_bench import HOST, SET, Pipeline

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection, ReplyError, pack
+from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.connection import Lookup
 from acquisition.outbox.link.sender import Sender
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 from tests.support.fixture_types import StartCluster
 from tests.support.processes import slept

@@ -16,7 +16,7 @@ from acquisition.model.metric import schema_hash
 from acquisition.outbox.frames.ring import AREA, RECORD_SIZE
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.frames.tombstone import HOPELESS, reason_of
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import commit, frame, keys, rejected
 from acquisition.wire.commit import Commit
 from acquisition.wire.frame import Samples

@@ -16,13 +16,13 @@ import pytest
 
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, write_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Address, Connection
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import schema_hash
 from acquisition.outbox import in_flight
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, status
 from acquisition.wire.frame import Samples
 from tests.support import slow_loading

@@ -15,13 +15,14 @@ import pytest
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, ShardError
-from acquisition.link import expired
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
-from acquisition.shards import grants, join
-from acquisition.shards.certificates_command import reread
-from acquisition.shards.nodes import Members
+from acquisition.link.trust import expired
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.commands.certificates_command import reread
+from acquisition.shards.servers import grants
+from acquisition.shards.topology import join
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reconcile import books
 from experiments.processes.access import CERTIFICATE, MASTER_KEY
 from tests.support import parts

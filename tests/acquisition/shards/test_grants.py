@@ -1,4 +1,4 @@
-"""Users of each part (acquisition.shards.grants): nobody can do more than its work, which test_tls.py has them do."""
+"""Users of each part (acquisition.shards.servers.grants): nobody can do more than its work, which test_tls.py has them do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from acquisition.hosts import forgetting
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection, packed
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position

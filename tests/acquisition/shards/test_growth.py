@@ -15,11 +15,12 @@ import pytest
 
 from acquisition.errors import TemporaryError, UnavailableError, UsageError
 from acquisition.link.resp import Address
-from acquisition.shards import growth, local_growth
-from acquisition.shards import status as shard_status
-from acquisition.shards.launch import Shards, running
-from acquisition.shards.migrate import Mover, owners
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers import local_growth
+from acquisition.shards.servers import status as shard_status
+from acquisition.shards.servers.launch import Shards, running
+from acquisition.shards.topology import growth
+from acquisition.shards.topology.migrate import Mover, owners
+from acquisition.shards.topology.nodes import Members
 from acquisition.wire import keys
 from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import Load, command, loaded

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.shards import rendering
+from acquisition.shards.servers import rendering
 from tests.support import ROOT
 from tests.support.fixture_types import StartCluster
 from tests.support.waiting import eventually

@@ -16,11 +16,11 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError, ShardError, ShardpulseError
-from acquisition.link.credentials import PASSWORDS_FILE
 from acquisition.link.local_shards import STATE_FILE, LocalShards
 from acquisition.link.resp import Connection
-from acquisition.shards import machine, redis_binary
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.link.trust.credentials import PASSWORDS_FILE
+from acquisition.shards.servers import machine, redis_binary
+from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.snapshot.visibility import refills
 from experiments.processes import access
 from tests.support import ROOT

@@ -20,8 +20,8 @@ from acquisition.config import endpoints
 from acquisition.config.settings import Shards as Settings
 from acquisition.errors import EXIT_CONFIG, AdmissionError
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import redis_binary
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers import redis_binary
+from acquisition.shards.servers.launch import Shards
 from experiments.processes import access
 from tests.support.fixture_types import StartCluster
 from tests.support.own_address import own_address

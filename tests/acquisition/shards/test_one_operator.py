@@ -18,8 +18,9 @@ from acquisition.cli import main as shardpulse
 from acquisition.errors import FrameError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
-from acquisition.shards import machine, one_operator
-from acquisition.shards.launch import Shards, start_shards
+from acquisition.shards.servers import machine
+from acquisition.shards.servers.launch import Shards, start_shards
+from acquisition.shards.topology import one_operator
 from acquisition.wire import keys, operating
 from acquisition.wire.operating import Operating
 from tests.support.processes import started
@@ -29,7 +30,7 @@ _WORK = """
 import sys, time
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import parse_address
-from acquisition.shards import one_operator
+from acquisition.shards.topology import one_operator
 try:
     with one_operator.only([parse_address(sys.argv[1])], None, "shards drain somewhere", print, float(sys.argv[2])):
         print("at work", flush=True)

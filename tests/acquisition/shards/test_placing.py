@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from acquisition.shards.placing import Placing, Step, place
+from acquisition.shards.topology.placing import Placing, Step, place
 
 #: Two masters a and b with a replica each on the other's machine, by id: name of the machine and a letter.
 MASTERS = ["1m", "2m", "3m"]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from acquisition.errors import UnavailableError
-from acquisition.shards import redis_binary
+from acquisition.shards.servers import redis_binary
 
 
 def fake(directory, version, maker="Redis"):

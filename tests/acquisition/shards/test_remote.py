@@ -14,8 +14,8 @@ from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address, Connection
-from acquisition.shards import machine, redis_binary
-from acquisition.shards import process as shard_process
+from acquisition.shards.servers import machine, redis_binary
+from acquisition.shards.servers import process as shard_process
 from tests.support.waiting import eventually
 
 

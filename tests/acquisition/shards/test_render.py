@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from acquisition.cli import main as shardpulse
-from acquisition.shards import grants, machine, redis_binary, rendering
+from acquisition.shards.servers import grants, machine, redis_binary, rendering
 from tests.support import ROOT
 from tests.support.processes import started
 from tests.support.tls_cluster import LACK

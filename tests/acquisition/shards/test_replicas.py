@@ -12,8 +12,9 @@ import pytest
 
 from acquisition.config.settings import Shards as Settings
 from acquisition.errors import ConfigError
-from acquisition.shards import growth_command, local_growth
-from acquisition.shards import status as shard_status
+from acquisition.shards.commands import growth_command
+from acquisition.shards.servers import local_growth
+from acquisition.shards.servers import status as shard_status
 from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import command, loaded
 from tests.support.ports import base_port

@@ -17,7 +17,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
-from acquisition.shards import grants, machine, rendering
+from acquisition.shards.servers import grants, machine, rendering
 from acquisition.wire import keys
 from experiments.processes import access
 from experiments.processes.access import Access

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from acquisition.errors import TemporaryError, UsageError
 from acquisition.link.resp import Address
-from acquisition.shards import join, nodes, reshard
-from acquisition.shards.reshard import Move
+from acquisition.shards.topology import join, nodes, reshard
+from acquisition.shards.topology.reshard import Move
 from acquisition.wire import keys
 
 Owners = dict[int, str]

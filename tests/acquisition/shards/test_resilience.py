@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from acquisition.shards import resilience
-from acquisition.shards.resilience import Risk
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers import resilience
+from acquisition.shards.servers.resilience import Risk
+from acquisition.shards.servers.status import ShardStatus
 
 PLANNED = {"a:1": "b:2", "b:1": "c:2", "c:1": "a:2"}  #: master -> its replica
 

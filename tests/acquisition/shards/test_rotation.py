@@ -16,10 +16,11 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.errors import PermissionRefused, ShardError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.credentials import Credentials
 from acquisition.link.resp import Connection
+from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.sender import Sender
-from acquisition.shards import grants, join
+from acquisition.shards.servers import grants
+from acquisition.shards.topology import join
 from acquisition.snapshot.reconcile import books
 from tests.support import parts
 from tests.support.tls_cluster import LACK, Secured, tls_cluster

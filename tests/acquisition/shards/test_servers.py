@@ -13,10 +13,10 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.link.cluster import read_layout
-from acquisition.shards import bus, grants, machine
-from acquisition.shards import status as shard_status
-from acquisition.shards.launch import running, start_shards
-from acquisition.shards.redis_binary import ENVIRONMENT, RedisBinary
+from acquisition.shards.servers import bus, grants, machine
+from acquisition.shards.servers import status as shard_status
+from acquisition.shards.servers.launch import running, start_shards
+from acquisition.shards.servers.redis_binary import ENVIRONMENT, RedisBinary
 from experiments.processes import access
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings

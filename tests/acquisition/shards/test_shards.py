@@ -21,13 +21,14 @@ from acquisition.errors import CannotCreateError, ConfigError, ShardError
 from acquisition.link import state_directory
 from acquisition.link.cluster import read_layout
 from acquisition.shards import command as shards_command
-from acquisition.shards import machine, redis_binary
-from acquisition.shards import process as shard_process
-from acquisition.shards import status as shard_status
-from acquisition.shards.join import stripes
-from acquisition.shards.launch import running, start_shards
-from acquisition.wire import layout, record_format
-from acquisition.wire.record_format import NEWEST
+from acquisition.shards.servers import machine, redis_binary
+from acquisition.shards.servers import process as shard_process
+from acquisition.shards.servers import status as shard_status
+from acquisition.shards.servers.launch import running, start_shards
+from acquisition.shards.topology.join import stripes
+from acquisition.wire import layout
+from acquisition.wire.records import record_format
+from acquisition.wire.records.record_format import NEWEST
 from tests.support import layouts
 from tests.support.ports import base_port
 from tests.support.processes import started
@@ -202,7 +203,7 @@ def test_frames_are_counted(start_cluster):
 
 def test_shards_die_with_a_parent_that_is_killed(tmp_path):
     code = (
-        "import sys, time; from acquisition.shards.launch import start_shards\n"
+        "import sys, time; from acquisition.shards.servers.launch import start_shards\n"
         f"print(*start_shards(2, {str(tmp_path / 's')!r}).pids, flush=True); time.sleep(600)"
     )
     with started([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:

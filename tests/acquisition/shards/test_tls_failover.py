@@ -13,7 +13,8 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards import grants, join
+from acquisition.shards.servers import grants
+from acquisition.shards.topology import join
 from acquisition.wire import keys
 from experiments.processes.access import MASTER_KEY
 from tests.support import parts

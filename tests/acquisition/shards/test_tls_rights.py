@@ -17,7 +17,7 @@ from acquisition.errors import EXIT_PERMISSION, EXIT_UNAVAILABLE
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
-from acquisition.shards import grants
+from acquisition.shards.servers import grants
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CURRENT, UNKNOWN
 from acquisition.wire import keys

@@ -20,9 +20,11 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import CannotCreateError, PermissionRefused, ShardError
-from acquisition.link import listener
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import (
+from acquisition.link.local_shards import LocalShards
+from acquisition.link.resp import Connection
+from acquisition.link.trust import listener
+from acquisition.link.trust.credentials import (
     ADMINISTRATOR,
     PASSWORDS_FILE,
     PIPELINE,
@@ -32,12 +34,10 @@ from acquisition.link.credentials import (
     local,
     ours,
 )
-from acquisition.link.local_shards import LocalShards
-from acquisition.link.resp import Connection
 from acquisition.outbox.link.sender import Sender
-from acquisition.shards import local_growth, redis_binary, users
-from acquisition.shards import status as shard_status
-from acquisition.shards.launch import Shards, running, start_shards
+from acquisition.shards.servers import local_growth, redis_binary, users
+from acquisition.shards.servers import status as shard_status
+from acquisition.shards.servers.launch import Shards, running, start_shards
 from tests.support import parts
 from tests.support.fixture_types import StartCluster
 from tests.support.forbidden import FORBIDDEN, refused

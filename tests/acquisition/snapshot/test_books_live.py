@@ -16,7 +16,7 @@ import pytest
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.outbox.frames.store import Outbox
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.balance import REPORTED, Account
 from acquisition.wire import keys

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
+from acquisition.link.routing import Batch
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.wire import keys
 from acquisition.wire.position import Position

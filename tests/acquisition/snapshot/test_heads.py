@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from acquisition import compiled
 from acquisition.errors import FrameError, UnavailableError
 from acquisition.snapshot.reading import heads
-from acquisition.wire import smoothed
+from acquisition.wire.records import smoothed
 from tests.support.scene import METRICS, record
 
 

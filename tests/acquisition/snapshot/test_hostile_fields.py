@@ -13,7 +13,7 @@ from acquisition.cli import main as shardpulse
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CURRENT
 from acquisition.wire import keys, position

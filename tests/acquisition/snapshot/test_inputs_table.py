@@ -7,9 +7,9 @@ import pytest
 
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable, table_of, tables_of
-from acquisition.wire import inputs as wire
-from acquisition.wire import smoothed
 from acquisition.wire.position import Position
+from acquisition.wire.records import inputs as wire
+from acquisition.wire.records import smoothed
 from tests.support.scene import record
 from tests.support.sections import section, with_section
 

@@ -34,8 +34,8 @@ from acquisition.snapshot.vms.placement import (
     Placements,
     settle,
 )
-from acquisition.wire import smoothed
 from acquisition.wire.position import Position
+from acquisition.wire.records import smoothed
 from acquisition.wire.table import Entity, Table
 from tests.support.scene import record
 

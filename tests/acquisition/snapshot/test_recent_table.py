@@ -10,7 +10,7 @@ import pytest
 
 from acquisition.model import codes
 from acquisition.snapshot.values.recent import RecentTable, recent_of
-from acquisition.wire.recent import GONE
+from acquisition.wire.records.recent import GONE
 from tests.support.sections import ring
 
 TAU = 5.0

@@ -9,7 +9,7 @@ import pytest
 
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Connection
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.visibility.refills import KEPT, LOST
 from acquisition.wire import keys

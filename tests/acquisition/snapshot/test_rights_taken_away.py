@@ -9,9 +9,9 @@ import pytest
 
 from acquisition.errors import PermissionRefused
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import Credentials
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.identity import host_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE
 from tests.support.limited_user import PASSWORD, USER, limited, rule, rules

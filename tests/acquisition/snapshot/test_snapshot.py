@@ -16,12 +16,13 @@ from acquisition.model import codes, ticks
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.model.ticks import coherent_tick
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.block import Block, Quality
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, SILENCE, STATES, UNKNOWN
-from acquisition.wire import keys, smoothed
+from acquisition.wire import keys
 from acquisition.wire.position import SHEDS, Position
+from acquisition.wire.records import smoothed
 from tests.support import layouts
 from tests.support.scene import METRICS, Scene, entities, record
 

@@ -14,7 +14,7 @@ from acquisition.link.cluster import Cluster, write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.states import CURRENT, SHARD, UNKNOWN
 from acquisition.wire import keys

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.link.batch import Batch
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
+from acquisition.link.routing import Batch
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.reading import judgement
 from acquisition.snapshot.reading.current_blocks import judge

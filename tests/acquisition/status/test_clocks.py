@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CURRENT, DOWN
 from acquisition.snapshot.visibility import clocks

@@ -14,12 +14,12 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_PERMISSION, EXIT_UNAVAILABLE, PermissionRefused
 from acquisition.link.cluster import Cluster
-from acquisition.link.credentials import Credentials
+from acquisition.link.trust.credentials import Credentials
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.frames.window import SendWindow
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.status import health
 from acquisition.status.finding import STALE, Finding
 from acquisition.status.health import Health

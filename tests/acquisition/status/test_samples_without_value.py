@@ -11,7 +11,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.model import codes
 from acquisition.model.metric import schema_hash
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.status.health import without_value
 from acquisition.wire.frame import Samples
 from acquisition.wire.status import Status

@@ -7,9 +7,9 @@ import signal
 from contextlib import closing
 
 from acquisition.link.resp import Address
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
-from acquisition.shards.status import REPLICA
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.servers.status import REPLICA
+from acquisition.shards.topology.nodes import Members
 from acquisition.status import health
 from acquisition.status import shards as status_of_shards
 from acquisition.status.finding import DOWN, NOTE

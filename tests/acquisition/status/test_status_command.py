@@ -30,7 +30,7 @@ from acquisition.errors import (
 )
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.status.document import StatusDocument
 from acquisition.wire import keys, position
 from tests.support.fixture_types import MakePipeline, StartCluster

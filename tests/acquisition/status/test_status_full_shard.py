@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values import states
 from acquisition.status import health

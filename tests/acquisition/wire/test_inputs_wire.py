@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
-from acquisition.wire import inputs as wire
+from acquisition.wire.records import inputs as wire
 from tests.support import FIXTURES
 from tests.support.sections import section
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from acquisition.errors import ConfigError
-from acquisition.wire import keys, layout, recent, record_format, smoothed
+from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout
+from acquisition.wire.records import recent, record_format, smoothed
 
 GOLDEN = b'{"format": 1, "partitions": 8, "keep_ticks": 5, "record_format": 3}'
 

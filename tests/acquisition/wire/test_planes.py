@@ -12,8 +12,8 @@ from acquisition.snapshot.values.matrix import matrix_of
 from acquisition.snapshot.values.names import Names
 from acquisition.snapshot.values.rows import rows_of
 from acquisition.snapshot.values.selection import Selection
-from acquisition.wire import planes, smoothed
-from acquisition.wire.planes import Plane
+from acquisition.wire.records import planes, smoothed
+from acquisition.wire.records.planes import Plane
 from acquisition.wire.table import Table
 from tests.support.scene import METRICS, entities, record
 

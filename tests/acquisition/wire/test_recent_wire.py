@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
 from acquisition.model import codes
-from acquisition.wire import recent
-from acquisition.wire.recent import GONE
+from acquisition.wire.records import recent
+from acquisition.wire.records.recent import GONE
 from tests.support import FIXTURES
 from tests.support.sections import ring
 

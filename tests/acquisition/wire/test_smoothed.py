@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from acquisition.errors import FrameError
-from acquisition.wire import inputs, smoothed
+from acquisition.wire.records import inputs, smoothed
 from tests.support import FIXTURES
 from tests.support.scene import record
 from tests.support.sections import section

@@ -10,7 +10,7 @@ import pytest
 from acquisition.cli import main
 from acquisition.errors import EXIT_DATA, EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import registered
 from acquisition.wire import archived, keys, status
 from acquisition.wire.archived import Archived

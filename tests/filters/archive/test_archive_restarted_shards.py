@@ -16,7 +16,7 @@ from acquisition.cli import main
 from acquisition.config import loader
 from acquisition.config.endpoints import connect
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY
-from acquisition.shards import machine
+from acquisition.shards.servers import machine
 from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from tests.support.archive_scene import frame

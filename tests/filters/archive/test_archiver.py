@@ -13,7 +13,7 @@ import pytest
 
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, readers
 from filters.archive.database.store import open_store
 from filters.archive.following.follower import Follower

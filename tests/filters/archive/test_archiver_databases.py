@@ -15,7 +15,7 @@ import pytest
 
 from acquisition.config.settings import Settings
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import registered
 from acquisition.snapshot.reconcile.registered import Registered
 from acquisition.trouble_log import TroubleLog

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Cut

@@ -11,13 +11,13 @@ import pytest
 from acquisition.config.loader import parse
 from acquisition.config.regression import Regression
 from acquisition.errors import ConfigError
-from acquisition.link import happenings, regressions
+from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.status.figures import of_regressions
 from acquisition.status.finding import NOTE
-from acquisition.wire import keys
+from acquisition.wire import keys, regressions
 from filters.archive.database.regressions import History, Judged, Key, judge, tell
 from filters.archive.database.shift import Values
 from filters.archive.database.store import Store, open_store

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from acquisition.config.decisions import Policy
 from acquisition.errors import DataError, UnavailableError
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 from filters.decisions.migrations import FAILED, FINISHED, STARTED, Migration, Migrations, Report, append, replay
 from filters.judging import migration_store as store

@@ -9,7 +9,7 @@ import pytest
 from acquisition.config import loader
 from acquisition.config.settings import Settings, Shards
 from acquisition.link.cluster import Cluster
-from acquisition.shards import launch
+from acquisition.shards.servers import launch
 from filters.decisions import catalogue
 from filters.decisions.constraints import labels
 from filters.decisions.method import method_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from acquisition.model.identity import host_id
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot.visibility.lag import Lag
 from acquisition.snapshot.visibility.workers import Worker, Workers
 from acquisition.wire.status import Status

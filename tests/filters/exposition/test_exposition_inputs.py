@@ -9,7 +9,7 @@ from acquisition.model import codes
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.states import LATE
-from acquisition.wire import inputs as wire
+from acquisition.wire.records import inputs as wire
 from filters.exposition import Options, render
 from filters.exposition.inputs import FIGURES
 from probes.metrics import HOST, PROCESSES

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model.identity import entity_id, host_id
-from acquisition.shards.status import ShardStatus
+from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.reconcile.balance import SILENT
 from acquisition.snapshot.visibility.lag import Lag

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as classic
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_USAGE
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support.scene import Scene
 from tests.support.still_clock import this_tick
 

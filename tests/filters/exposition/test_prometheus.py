@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from acquisition.shards.launch import start_shards
+from acquisition.shards.servers.launch import start_shards
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.states import LATE
 from filters.exposition import CLASSIC, Options, negotiate, render

@@ -9,7 +9,7 @@ import pytest
 
 from acquisition.config.decisions import Decisions
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CLAIM_SECONDS
 from acquisition.snapshot.vms.placement import CONFLICT, INCOMING, MIGRATING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.identity import host_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books
 from acquisition.status.finding import of_hosts

@@ -9,7 +9,7 @@ import pytest
 from acquisition.config.decisions import Decisions
 from acquisition.link.cluster import Cluster
 from acquisition.model.metric import HOST_SET, resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of

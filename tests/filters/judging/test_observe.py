@@ -15,7 +15,7 @@ from acquisition.config.inputs import Inputs
 from acquisition.errors import EXIT_TEMPORARY, EXIT_UNAVAILABLE
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of

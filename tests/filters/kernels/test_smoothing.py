@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acquisition.model import codes
-from acquisition.wire import frame, planes, smoothed
+from acquisition.wire import frame
 from acquisition.wire.frame import Frame
-from acquisition.wire.planes import Plane
+from acquisition.wire.records import planes, smoothed
+from acquisition.wire.records.planes import Plane
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters import kernels

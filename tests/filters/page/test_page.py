@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from experiments.harness.chromium import Page, chromium
 from tests.support import ROOT
 from tests.support.page_scene import HOSTILE, Data

@@ -11,7 +11,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_DATA
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from filters.text.owners import owner_id
 from tests.support.data_center import Guest, Machine, flowing
 from tests.support.serving import Serving

@@ -18,7 +18,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.config.serve import Serve
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, ConfigError, NoInputError
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from filters.service.access import Access, access, check, is_loopback
 from filters.service.problem import Problem
 from tests.support.serving import Serving

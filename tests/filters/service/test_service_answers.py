@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acquisition.model.identity import host_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support.emptied import emptied
 from tests.support.serving import HOSTS, SILENT, Events, Feeding, Serving
 from tests.support.waiting import eventually

@@ -15,7 +15,7 @@ from acquisition.config.inputs import Inputs
 from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.model.identity import host_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support.data_center import Guest, Machine
 from tests.support.page_scene import Data
 from tests.support.serving import Events, Reply, Serving

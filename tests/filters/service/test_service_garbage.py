@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot
 from filters.runtime.memory import TickSweeper
 from filters.service.tick_cache import NewestCache, TickCache

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from acquisition.config.loader import load
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import resource_set_id
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from filters.judging.labels import LabelSelection

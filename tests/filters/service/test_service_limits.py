@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.link.cluster import write_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.emptied import flush
 from tests.support.processes import resident
@@ -34,7 +34,7 @@ idle_seconds = 2.0
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shards]:
     """Shards of this module's own, which may be stopped."""
-    from acquisition.shards.launch import start_shards
+    from acquisition.shards.servers.launch import start_shards
 
     with start_shards(1, tmp_path_factory.mktemp("alone"), maxmemory_bytes=64 << 20) as running:
         yield running

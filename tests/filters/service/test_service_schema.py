@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from tests.support.emptied import emptied
 from tests.support.serving import Feeding, Serving
 

@@ -15,7 +15,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity

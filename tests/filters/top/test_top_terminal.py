@@ -19,7 +19,7 @@ from rich.cells import cell_len
 
 from acquisition.link.cluster import write_layout
 from acquisition.model import codes
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.emptied import flush
 from tests.support.fleet import FleetHost

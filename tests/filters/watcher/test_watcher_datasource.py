@@ -16,7 +16,7 @@ from watcher.decision_engine.datasources.base import DataSourceBase
 
 from acquisition.config.settings import Settings, Shards, Snapshot
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards as RunningShards
+from acquisition.shards.servers.launch import Shards as RunningShards
 from filters.watcher.datasource import ShardpulseHelper
 from tests.support.processes import slept
 from tests.support.waiting import eventually

@@ -22,7 +22,7 @@ from watcher.decision_engine.scoring import scoring_factory
 from watcher.decision_engine.strategy.strategies.base import StrategyEndpoint
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from filters.watcher.datasource import ShardpulseHelper
 from tests.support.watcher_scene import CORES, MEMORY_MIB, Center, ComputeHost, Guest
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from acquisition.wire import recent
-from acquisition.wire.smoothed import EXCEPTION
+from acquisition.wire.records import recent
+from acquisition.wire.records.smoothed import EXCEPTION
 from filters.worker.inputs import state as module
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring

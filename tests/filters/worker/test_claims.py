@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
-from acquisition.shards.migrate import trim_smoothed
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.migrate import trim_smoothed
+from acquisition.shards.topology.nodes import Members
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
 from filters.worker.loop.assembly import lone_worker

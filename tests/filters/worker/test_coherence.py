@@ -14,7 +14,7 @@ import pytest
 from acquisition.errors import ShardError, TemporaryError
 from acquisition.link.cluster import Cluster, read_layout, write_layout
 from acquisition.link.resp import Address, Connection
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN

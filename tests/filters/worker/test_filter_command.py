@@ -14,10 +14,11 @@ import pytest
 
 from acquisition import compiled
 from acquisition.link.cluster import Cluster, read_layout
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.status.finding import of_filter
-from acquisition.wire import keys, smoothed
+from acquisition.wire import keys
+from acquisition.wire.records import smoothed
 from filters.worker.step import native
 from tests.support.feeder import Feeder
 from tests.support.processes import catches, started

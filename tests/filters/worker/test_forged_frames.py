@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from acquisition.link.cluster import Cluster
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reconcile import books
 from acquisition.status import health
 from acquisition.wire import commit, frame, keys, signature

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import pack
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys
 from filters import kernels
 from filters.worker.loop.assembly import leasing_worker

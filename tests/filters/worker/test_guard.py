@@ -11,8 +11,8 @@ import pytest
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection
-from acquisition.shards import grants
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers import grants
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import books
 from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.wire import frame, smoothed
+from acquisition.wire import frame
 from acquisition.wire.frame import Frame
+from acquisition.wire.records import smoothed
 from filters import kernels
 from filters.worker.compute.smoothing import Smoother
 from filters.worker.partitions.partition import Partition

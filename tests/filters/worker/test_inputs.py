@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, schema_hash
-from acquisition.wire import recent
+from acquisition.wire.records import recent
 from experiments.harness import scalar_model
 from experiments.harness.scalar_model import Observation
 from filters.worker.inputs.derived import Averages, derive, smooth

@@ -14,8 +14,9 @@ from acquisition.model import codes
 from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader
-from acquisition.wire import inputs as wire
-from acquisition.wire import keys, recent, smoothed
+from acquisition.wire import keys
+from acquisition.wire.records import inputs as wire
+from acquisition.wire.records import recent, smoothed
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker

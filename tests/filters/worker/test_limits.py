@@ -17,8 +17,8 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.happenings import MISNAMED
 from acquisition.model.identity import host_id
 from acquisition.model.metric import GAUGE, Metric
-from acquisition.shards.launch import Shards
-from acquisition.shards.nodes import Members
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reconcile import books
 from acquisition.status import health
 from acquisition.status.finding import STALE

@@ -18,10 +18,11 @@ import pytest
 from acquisition.errors import EXIT_CONFIG
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot.visibility.workers import read_workers
-from acquisition.wire import keys, layout, position, recent, record_format, smoothed
+from acquisition.wire import keys, layout, position
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
-from acquisition.wire.record_format import NEWEST, Versions
+from acquisition.wire.records import recent, record_format, smoothed
+from acquisition.wire.records.record_format import NEWEST, Versions
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings
 from tests.support import ROOT, layouts

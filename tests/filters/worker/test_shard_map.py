@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Connection
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.trouble_log import TroubleLog
 from filters.runtime.background_jobs import BackgroundJobs
 from filters.worker.loop.shard_map import ShardMap

@@ -11,7 +11,7 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CURRENT, LATE
 from acquisition.wire import keys

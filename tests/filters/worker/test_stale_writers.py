@@ -17,10 +17,10 @@ import pytest
 
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import Address
-from acquisition.shards import join
-from acquisition.shards import process as shard_process
-from acquisition.shards.launch import Shards
-from acquisition.shards.machine import free_ports, port_is_free
+from acquisition.shards.servers import process as shard_process
+from acquisition.shards.servers.launch import Shards
+from acquisition.shards.servers.machine import free_ports, port_is_free
+from acquisition.shards.topology import join
 from acquisition.wire import keys
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker

@@ -17,9 +17,9 @@ from acquisition.errors import UnavailableError
 from acquisition.model import codes
 from acquisition.model.derived import DERIVED
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.wire import recent, smoothed
-from acquisition.wire.inputs import figure_names
-from acquisition.wire.smoothed import EXCEPTION
+from acquisition.wire.records import recent, smoothed
+from acquisition.wire.records.inputs import figure_names
+from acquisition.wire.records.smoothed import EXCEPTION
 from filters import kernels
 from filters.kernels.numpy_step import LARGEST, Batch, advance
 from filters.worker.compute import agreed

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from acquisition.errors import FrameError
 from acquisition.wire import frame as wire
-from acquisition.wire import position, smoothed
+from acquisition.wire import position
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
-from acquisition.wire.recent import SEED_EVERY
+from acquisition.wire.records import smoothed
+from acquisition.wire.records.recent import SEED_EVERY
 from filters.worker.partitions.partition import Accepted
 from filters.worker.partitions.sequence import APPLY, Track
 from filters.worker.partitions.state import shape_of

@@ -14,7 +14,7 @@ import pytest
 
 from acquisition.config.loader import parse as configured
 from acquisition.errors import ConfigError
-from acquisition.shards.launch import Shards
+from acquisition.shards.servers.launch import Shards
 from acquisition.status.figures import of_sources
 from acquisition.status.finding import STALE, Finding
 from acquisition.wire.status import Status

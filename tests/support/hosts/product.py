@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.link.resp import Address
-from acquisition.shards import grants, rendering
+from acquisition.shards.servers import grants, rendering
 from experiments.hosts import Host
 from experiments.hosts.site import PARTS as EXTRAS
 from experiments.processes import access

@@ -1,0 +1,1 @@
+"""Trust between clients and shards: secrets, credentials, TLS, admission."""

@@ -1,0 +1,69 @@
+"""Who a client is to the shards: user, password, and whose processes may receive it.
+
+Those of local shards lie in a file of mode 0600 beside their state file (``shards up`` writes it, ``down`` removes it),
+and are read again whenever shards are looked for; those of other shards come from the configuration.
+
+The probe imports this module: it stays lean.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from acquisition.errors import ConfigError, NoInputError, ShardError
+from acquisition.link.trust import secret_file, trusted_file
+
+PASSWORD_KEY = "key shards.password_file"  #: in errors
+PASSWORDS_FILE = "passwords.json"  #: in the state directory
+WRITER_TOKEN_FILE = "writer.token"  #: in the state directory: what `serve` asks of clients that write
+PIPELINE = "shardpulse"  #: the user of probe, filter and readers
+ADMINISTRATOR = "shardpulse-admin"  #: the user of ``shardpulse shards``
+REPLICA = "shardpulse-replica"  #: the user of replicas at their masters
+
+
+class Credentials(NamedTuple):
+    """ACL user and password; an empty password means that none is sent. On loopback it is sent only to processes
+    of ``owners`` (user ids), unless there are none. ``authority`` is a file with the certificates that vouch for the
+    shards, which then are to speak TLS; "" for none. ``password_file`` is where the password was read, "" if nowhere:
+    it is read there again for each login, so that it can be exchanged. ``expired`` are certificates (DER) that are
+    believed although they have expired: ``acquisition.link.trust.expired``."""
+
+    username: str = "default"
+    password: str = ""
+    owners: tuple[int, ...] = ()
+    authority: str = ""
+    password_file: str = ""
+    expired: tuple[bytes, ...] = ()
+
+    def secret(self) -> str:
+        """The password as it is now. Raises ShardError when it cannot be had: a file that is being exchanged may be
+        whole the next time."""
+        if not self.password_file:
+            return self.password
+        try:
+            return secret_file.first_line(self.password_file, PASSWORD_KEY)
+        except (NoInputError, ConfigError) as error:
+            raise ShardError(str(error)) from error
+
+
+def ours() -> tuple[int, ...]:
+    """Whose processes are believed to be our own shards: this user's and root's."""
+    return tuple({0, os.geteuid()})
+
+
+def local(directory: str, user: str = PIPELINE) -> Credentials:
+    """Those of a user of the shards whose state lies in ``directory``.
+
+    Raises ShardError when they are gone, with the shards, ConfigError when they cannot be read.
+    """
+    try:
+        return Credentials(
+            user, str(json.loads(trusted_file.read(directory, PASSWORDS_FILE, secret=True))[user]), ours()
+        )
+    except FileNotFoundError as error:
+        raise ShardError(f"{os.path.join(directory, PASSWORDS_FILE)} is gone: its shards have been stopped") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        path = os.path.join(directory, PASSWORDS_FILE)
+        raise ConfigError(f"the passwords of the shards in {path} cannot be read: {error!r}") from error

@@ -1,0 +1,217 @@
+"""TLS 1.3 over a connected socket: whom we believe is one authority, and that the server has the name we asked for.
+
+``_ssl`` is the C module behind ``ssl``, whose enums and classes would cost every probe 0.6 MB and some time per call.
+No authority but ours is loaded, no certificate of a client is sent: clients log in with user and password.
+
+Import this module only where TLS is needed: it takes a probe 1.7 MB.
+"""
+
+from __future__ import annotations
+
+import _socket
+import _ssl
+import errno
+import os
+import select
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from acquisition.errors import ConfigError, ShardError
+from acquisition.link.trust.admission import NO_TLS
+
+# X509_verify_cert_error_string(3)
+_EXPIRED = 10
+_BEYOND_ITS_TIME = {
+    9: "is not valid yet: compare the clocks",
+    _EXPIRED: "has expired: issue another one; `shardpulse shards certificates --expired` lets a running shard read it",
+}
+_OTHER_NAME = (62, 64)
+_NO_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "PACKET_LENGTH_TOO_LONG",
+    "RECORD_LAYER_FAILURE",
+    "HTTP_REQUEST",
+    "UNEXPECTED_MESSAGE",
+)
+
+
+_AT_ONCE = 1 << 16  #: bytes that are handed to TLS: all of them are taken, or none
+_NO_CHECK_TIME = 0x200000  #: X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which ``ssl`` has no name for
+_OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: what the other side's end of a connection is
+
+
+class Context(_ssl._SSLContext):
+    """Demands TLS 1.3, a certificate and the right name in it."""
+
+    @classmethod
+    def of(cls, authority: str) -> Context:
+        """One that believes the certificates in a file."""
+        made = cls(_ssl.PROTOCOL_TLS_CLIENT)
+        made.demand()
+        made.load_verify_locations(authority)
+        return made
+
+    def demand(self) -> None:
+        """No version before 1.3."""
+        self.minimum_version = _ssl.PROTO_TLSv1_3
+
+    def ignore_time(self) -> None:
+        """From now on a certificate may be over, or not begun."""
+        self.verify_flags |= _NO_CHECK_TIME
+
+
+_contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with the file that was read
+
+
+def context(authority: str) -> Any:
+    """What believes the certificates in the file ``authority`` and no others; recreated when the file has changed,
+    which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
+    try:
+        found = os.stat(authority)
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        known = _contexts.get(authority)
+        if known is None or known[0] != version:
+            known = _contexts[authority] = version, Context.of(authority)
+    except OSError as error:  # SSLError is one
+        told = "holds no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
+        raise ConfigError(f"key shards.tls_ca: {authority} {told}") from error
+    return known[1]
+
+
+class _Socket(_socket.socket):
+    """A socket that can be referred to weakly, as ``_ssl`` does."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Secured:
+    """A connected socket with TLS, as far as connections here call one. ``name`` is that of the server.
+
+    It waits where the socket does; one that does not raises BlockingIOError. The socket is its own from then on.
+    Raises ShardError where ``context`` raises ConfigError.
+    """
+
+    __slots__ = ("_made", "_plain")
+
+    def __init__(
+        self, plain: _socket.socket, authority: str, name: str, contexts: Callable[[str], Any] = context
+    ) -> None:
+        try:
+            believing = contexts(authority)
+        except ConfigError as error:  # of a file that was exchanged since the start: it may be whole the next time
+            raise ShardError(str(error)) from error
+        timeout = plain.gettimeout()
+        self._plain = _Socket(fileno=plain.detach())
+        self._plain.settimeout(timeout)
+        self._made: Any = believing._wrap_socket(self._plain, False, name)
+
+    def handshake(self) -> int:
+        """Go on with the handshake: 0 when it is done, else what the socket is to be polled for.
+
+        Raises OSError: ``told`` says why.
+        """
+        try:
+            self._made.do_handshake()
+        except _ssl.SSLWantReadError:
+            return select.POLLIN
+        except _ssl.SSLWantWriteError:
+            return select.POLLOUT
+        return 0
+
+    def certificate(self) -> bytes:
+        """That of the server (DER), once the handshake is done."""
+        shown: bytes = self._made.getpeercert(True)
+        return shown
+
+    def fileno(self) -> int:
+        """As of the socket."""
+        return self._plain.fileno()
+
+    def settimeout(self, timeout: float | None) -> None:
+        """As of the socket."""
+        self._plain.settimeout(timeout)
+
+    def close(self) -> None:
+        """Close the socket, without a farewell: a shard needs none."""
+        self._plain.close()
+
+    def send(self, data: bytes | memoryview) -> int:
+        """All of ``data``, or BlockingIOError: then the same is to be sent again."""
+        try:
+            return int(self._made.write(data))
+        except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+        except _OVER as error:
+            raise _reset() from error
+
+    def sendall(self, data: bytes | bytearray | memoryview) -> None:
+        """All of ``data``."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._made.write(view) :]
+        except _OVER as error:
+            raise _reset() from error
+
+    def sendmsg(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Of the pieces what is taken at once, or BlockingIOError: how many bytes. What is sent next begins with the
+        rest. TLS takes one piece after the other, so they are joined."""
+        view = memoryview(b"".join(pieces))
+        sent = 0
+        with suppress(BlockingIOError):
+            while sent < len(view):
+                sent += self.send(view[sent : sent + _AT_ONCE])
+        if view and not sent:
+            raise BlockingIOError
+        return sent
+
+    def recv(self, size: int) -> bytes:
+        """What has come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind that poll(2) does
+        not see."""
+        try:
+            return bytes(self._made.read(size))
+        except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+        except _OVER:
+            return b""
+
+    def recv_into(self, buffer: bytearray | memoryview) -> int:
+        """The same into ``buffer``, of a record or more: how many bytes."""
+        try:
+            return int(self._made.read(len(buffer), buffer))
+        except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+        except _OVER:
+            return 0
+
+
+def _reset() -> OSError:
+    """What a socket without TLS says when the other side has closed it."""
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+
+def told(error: OSError, name: str, authority: str) -> str:
+    """Why a handshake has failed, and what to do: for a person, after ``shard HOST:PORT``."""
+    code = getattr(error, "verify_code", 0)
+    if code in _BEYOND_ITS_TIME:
+        return f"has a certificate that {_BEYOND_ITS_TIME[code]}"
+    if code in _OTHER_NAME:
+        return f"has a certificate for other names than {name}: call it by one of those, or issue one for this name too"
+    if code:
+        return f"has a certificate that no authority in {authority} has made ([shards] tls_ca): {error.verify_message}"  # type: ignore[attr-defined]
+    if getattr(error, "reason", None) in _NO_TLS:
+        return "speaks no TLS there: name its TLS port, or leave out [shards] tls_ca"
+    if isinstance(error, TimeoutError):
+        return NO_TLS
+    return f"ends the TLS handshake: {error.strerror or error}"
+
+
+def has_expired(error: OSError) -> bool:
+    """Whether a handshake has failed because a certificate is over, and for nothing else."""
+    return getattr(error, "verify_code", 0) == _EXPIRED
+
+
+def needs_a_person(error: OSError) -> bool:
+    """Whether a handshake will fail again until somebody has changed something."""
+    return bool(getattr(error, "verify_code", 0)) or getattr(error, "reason", None) in _NO_TLS

@@ -1,0 +1,106 @@
+"""``shardpulse shards certificates``: shards that run take the certificates that lie in their files now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import ssl
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from acquisition.config import loader as config
+from acquisition.errors import EXIT_OK, EXIT_UNAVAILABLE, DataError, NoInputError, ShardError, UnavailableError
+from acquisition.link.resp import Address, Connection, ReplyError, raise_for
+from acquisition.link.trust import expired
+from acquisition.link.trust.credentials import Credentials
+from acquisition.shards.commands import remote_command
+from acquisition.shards.topology.nodes import Members, Node
+
+_FILES = ("tls-ca-cert-file", "tls-cert-file", "tls-key-file")
+
+
+def certificates(options: argparse.Namespace, settings: config.Shards) -> int:
+    """Let every shard of a cluster read its certificate, its key and the authorities that it believes again, as the
+    user `operator`. Connections go on; new ones see what lies in the files now. A shard whose files do not fit each
+    other keeps what it has, and is named. It may be repeated. With --expired it reaches shards as well whose
+    certificates are over already: name what they show, and no other expired certificate is believed. Then a shard
+    that does not answer keeps the others from nothing."""
+    addresses, user = remote_command.named(options, settings)
+    with Members(addresses, user._replace(expired=_read(options.expired)), settings.timeout_seconds) as members:
+        told = reread(members, settings.timeout_seconds, all_or_none=not options.expired)
+        absent = members.absent
+    if options.expired:
+        _check(told, user, settings.timeout_seconds)
+    others = [str(address) for address, is_other in told.items() if is_other]
+    shown = {"shards": list(map(str, told)), "other": others, "silent": list(map(str, absent))}
+    text = f"{len(told)} shards have read their certificates again, {len(others)} have another one now"
+    missed = [f"not told: {reason}" for reason in absent.values()]
+    print(json.dumps(shown) if options.json else "\n".join([text, *missed]))
+    return EXIT_UNAVAILABLE if absent else EXIT_OK
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What it takes beside addresses."""
+    parser.add_argument(
+        "--expired", metavar="FILE", nargs="+", default=[],
+        help="certificates that shards show although they have expired: believe these ones, and nothing else of them",
+    )  # fmt: skip
+
+
+def reread(members: Members, timeout: float, all_or_none: bool = True) -> dict[Address, bool]:
+    """Let all members read their files again; answers for each whether it shows another certificate since.
+
+    Raises UnavailableError when a member does not answer: then none has reread; unless not ``all_or_none``. Raises
+    ShardError when one has no TLS, or refuses its files; those before it have read theirs.
+    """
+    nodes = members.look()
+    if (absent := members.absent) and all_or_none:
+        raise UnavailableError(f"no shard was told: {'; '.join(absent.values())}; start or remove it first")
+    return {node.address: _tell(members, node, timeout) for node in nodes}
+
+
+def _tell(members: Members, node: Node, timeout: float) -> bool:
+    # a file of the same name is read again; all in one command, since a key has to be that of its certificate
+    names = members.all(node.id, [("CONFIG", "GET", name) for name in _FILES])
+    words = [word for pair in names for word in pair]
+    if len(words) != 2 * len(_FILES) or b"" in words:
+        raise ShardError(f"shard {node.address} has no certificate: it does not speak TLS")
+    before = _shown(node.address, timeout)
+    (reply,) = members.pipeline(node.id, [("CONFIG", "SET", *words)])
+    if isinstance(reply, ReplyError):
+        raise ShardError(f"shard {node.address} keeps the certificate that it has: {reply}")
+    raise_for(reply, node.address)
+    return _shown(node.address, timeout) != before
+
+
+def _check(told: Iterable[Address], user: Credentials, timeout: float) -> None:
+    """All of them are believed without an exception now. Raises ShardError with those that are not."""
+    problems = []
+    for address in told:
+        try:
+            Connection(address, user, timeout).close()
+        except ShardError as error:
+            problems.append(str(error))
+    if problems:
+        raise ShardError(f"{'; '.join(problems)}. Put others into their files, then tell them again")
+
+
+def _read(paths: Sequence[str]) -> tuple[bytes, ...]:
+    """The certificates in files. Raises NoInputError or DataError."""
+    found: tuple[bytes, ...] = ()
+    for path in paths:
+        try:
+            found += expired.read(Path(path).read_text(encoding="ascii"))
+        except OSError as error:
+            raise NoInputError(f"{path} cannot be read: {error.strerror}") from error
+        except ValueError as error:  # UnicodeDecodeError is one
+            raise DataError(f"{path} holds no certificate") from error
+    return found
+
+
+def _shown(address: Address, timeout: float) -> str:
+    """The certificate that a new connection gets, in PEM; it is compared, not believed. Raises ShardError."""
+    try:
+        return ssl.get_server_certificate(address, timeout=timeout)
+    except OSError as error:
+        raise ShardError(f"shard {address} cannot be reached: {error}") from error

@@ -1,0 +1,1 @@
+"""Servers of the shards: binary, users, configuration, process, start, status."""

@@ -1,0 +1,1 @@
+"""Topology of the cluster: members, joining, moves of slots and replicas."""

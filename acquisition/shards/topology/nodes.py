@@ -1,0 +1,285 @@
+"""The members of a running cluster and what each says about itself (CLUSTER NODES).
+
+A line of CLUSTER NODES is ``id host:port@bus flags master ping pong epoch link slot …``; on the line
+of the node that answers, ``[slot->-id]`` is a slot that it is handing over and ``[slot-<-id]`` one
+that it is taking in (Redis Cluster specification). Only what a node says about itself is used here:
+what it says about others may be older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from acquisition.errors import PermissionRefused, ShardError, TemporaryError, UnavailableError
+from acquisition.link.local_shards import Seeds, look
+from acquisition.link.resp import Address, Answered, Connection, parse_address, raise_for
+from acquisition.link.trust.credentials import Credentials
+
+Command = tuple[Any, ...]
+
+
+class Node(NamedTuple):
+    """One member as it sees itself; ``master`` is the id of the one that a replica follows, else ""."""
+
+    id: str
+    address: Address
+    master: str
+    epoch: int
+    slots: frozenset[int]
+    migrating: dict[int, str]  #: slot -> id of the node that it goes to
+    importing: dict[int, str]  #: slot -> id of the node that it comes from
+
+
+class Mention(NamedTuple):
+    """One member as another one sees it: whether it is there, and what it is."""
+
+    id: str
+    address: Address | None
+    flags: frozenset[str]
+    master: str
+    owns_slots: bool
+    slots: int  #: how many it owns
+
+
+class Members:
+    """Connections to the members of a cluster, found through ``seeds``. A context manager.
+
+    ``silent`` holds members that do not answer, with the reason, ``down`` of those among them that
+    are masters with slots; ``refusing`` of those that do not let this user look, where that is let be;
+    ``mentions`` is what members say about each other, answering or not.
+    """
+
+    def __init__(self, seeds: Seeds, credentials: Credentials | None = None, timeout: float = 5.0) -> None:
+        self.credentials = credentials
+        self.down: dict[Address, str] = {}
+        self.silent: dict[Address, str] = {}
+        self.refusing: dict[Address, PermissionRefused] = {}
+        self.mentions: list[Mention] = []
+        self._seeds = seeds
+        self._instance = ""
+        self._timeout = timeout
+        self._connections: dict[Address, Connection] = {}
+        self._places: dict[str, Address] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def look(self, partly: bool = False) -> list[Node]:
+        """Ask every member about itself; those that cannot be reached are left out, and ``partly`` those that refuse.
+
+        Raises UnavailableError when none answers, PermissionRefused where one refuses; ``partly`` where all do that
+        answer.
+        """
+        found: dict[str, Node] = {}
+        mentions: list[Mention] = []
+        silent: dict[Address, str] = {}
+        refusing: dict[Address, PermissionRefused] = {}
+        seeds = look(self._seeds)
+        if seeds.instance != self._instance:  # the local shards are other ones now
+            self.close()
+            self._places, self._instance = {}, seeds.instance
+            self.credentials = seeds.credentials or self.credentials
+        waiting = list(dict.fromkeys([*seeds.addresses, *self._places.values()]))
+        for address in waiting:  # grows while members mention others
+            try:
+                text = self._connection(address).call("CLUSTER", "NODES")
+            except (ShardError, TemporaryError) as error:  # gone, or loading what it got from its master
+                self.drop(address)
+                silent[address] = str(error)
+                continue
+            except PermissionRefused as error:
+                if not partly:
+                    raise
+                self.drop(address)
+                refusing[address] = error
+                continue
+            node = own(text, address)
+            found[node.id] = node
+            mentions += others(text, address)
+            waiting += [mention.address for mention in mentions if mention.address and mention.address not in waiting]
+        if not found:
+            for refusal in refusing.values():
+                raise refusal
+            raise UnavailableError("no shard answers: " + "; ".join(silent.values()))
+        with_slots = {mention.address for mention in mentions if mention.owns_slots}
+        self.down = {address: reason for address, reason in silent.items() if address in with_slots}
+        self.silent, self.refusing = silent, refusing
+        self.mentions = mentions
+        self._places = {node.id: node.address for node in found.values()}
+        return list(found.values())
+
+    @property
+    def absent(self) -> dict[Address, str]:
+        """Those of ``silent`` that are nobody who answers. A member may be mentioned by an address that is in no
+        certificate: over a new connection to a shard Redis forgets its name until the next message (7.0)."""
+        whose: dict[Address, set[str]] = {}
+        for mention in self.mentions:
+            if mention.address is not None:
+                whose.setdefault(mention.address, set()).add(mention.id)
+        answering = self._places.keys()
+        return {at: reason for at, reason in self.silent.items() if at not in whose or not whose[at] <= answering}
+
+    def call(self, node: str, *command: Any, timeout: float | None = None) -> Any:
+        """One command on the member with this id; an error reply is raised."""
+        reply = self.pipeline(node, [command], timeout)[0]
+        if isinstance(reply, Answered):
+            reply.tell(command)
+        return raise_for(reply, self._places[node])
+
+    def pipeline(self, node: str, commands: Sequence[Command], timeout: float | None = None) -> list[Any]:
+        """Many commands on the member with this id; replies in order, errors as values."""
+        if not commands:
+            return []
+        connection = self._connection(self._places[node])
+        try:
+            connection.settimeout(timeout or self._timeout)
+            return connection.pipeline(list(commands))
+        except BaseException:  # replies that nobody will read must not be taken for those of a later call
+            self.drop(self._places[node])
+            raise
+
+    def all(self, node: str, commands: Sequence[Command]) -> list[Any]:
+        """As ``pipeline``; the first error reply is raised."""
+        return [raise_for(reply, self._places[node]) for reply in self.pipeline(node, commands)]
+
+    def place(self, node: str) -> Address:
+        """Where the member with this id listens."""
+        return self._places[node]
+
+    def knows(self, node: str) -> bool:
+        """Whether the member answered when ``look`` was called last."""
+        return node in self._places
+
+    def known_to(self, node: str) -> set[str]:
+        """The ids of the others that a member knows."""
+        place = self._places[node]
+        return {mention.id for mention in others(self.call(node, "CLUSTER", "NODES"), place)}
+
+    def owners_known_to(self, node: str) -> dict[str, frozenset[int]]:
+        """Who owns which slots, as a member sees it: by the owners' ids."""
+        return owners_in(self.call(node, "CLUSTER", "NODES"))
+
+    def keys(self, node: str, slot: int) -> list[bytes]:
+        """The keys of a slot that a member holds."""
+        count = self.call(node, "CLUSTER", "COUNTKEYSINSLOT", slot)
+        found: list[bytes] = self.call(node, "CLUSTER", "GETKEYSINSLOT", slot, count) if count else []
+        return found
+
+    def weights(self, node: str, keys: Sequence[bytes]) -> list[int]:
+        """The memory of each key in bytes; 0 for one that has expired meanwhile."""
+        replies = self.pipeline(node, [("MEMORY", "USAGE", key) for key in keys])
+        return [reply if isinstance(reply, int) else 0 for reply in replies]
+
+    def weigh(self, node: str, slots: Sequence[int]) -> int:
+        """The memory of all keys of some slots in bytes."""
+        counts = self.all(node, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
+        full = [slot for slot, count in zip(slots, counts, strict=True) if count]
+        return sum(sum(self.weights(node, self.keys(node, slot))) for slot in full)
+
+    def drop(self, address: Address) -> None:
+        """Close the connection to a member: what it has not answered yet will not be taken for something else."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def _connection(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = Connection(address, self.credentials, self._timeout)
+        return connection
+
+
+def pairs(text: bytes) -> dict[str, str]:
+    """``name:value`` in lines, as of INFO and CLUSTER INFO."""
+    lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
+    return {key: value for key, colon, value in lines if colon}
+
+
+def own(text: bytes, asked: Address) -> Node:
+    """What the node at ``asked`` says about itself."""
+    for words in _lines(text):
+        if "myself" in words[2].split(","):
+            migrating: dict[int, str] = {}
+            importing: dict[int, str] = {}
+            slots: set[int] = set()
+            for word in words[8:]:
+                _take_slots(word, slots, migrating, importing)
+            return Node(words[0], asked, _id(words[3]), int(words[6]), frozenset(slots), migrating, importing)
+    raise ShardError(f"shard {asked} does not say which member it is")
+
+
+def owners_in(text: bytes) -> dict[str, frozenset[int]]:
+    """Who owns which slots, as the node says that was asked."""
+    found = {}
+    for words in _lines(text):
+        if slots := _owned(words):
+            found[words[0]] = frozenset(slots)
+    return found
+
+
+def others(text: bytes, asked: Address) -> list[Mention]:
+    """What the node at ``asked`` says about the other members."""
+    return [
+        Mention(
+            words[0], _address(words[1], asked), frozenset(words[2].split(",")), _id(words[3]), len(words) > 8,
+            len(_owned(words)),
+        )
+        for words in _lines(text)
+        if not {"myself", "handshake", "noaddr"} & set(words[2].split(","))
+    ]  # fmt: skip
+
+
+def _owned(words: Sequence[str]) -> set[int]:
+    """The slots of a line's node."""
+    slots: set[int] = set()
+    for word in words[8:]:
+        _take_slots(word, slots, {}, {})
+    return slots
+
+
+def _lines(text: bytes) -> list[list[str]]:
+    return [words for line in text.decode().splitlines() if len(words := line.split()) >= 8]
+
+
+def _take_slots(word: str, slots: set[int], migrating: dict[int, str], importing: dict[int, str]) -> None:
+    if not word.startswith("["):
+        low, _, high = word.partition("-")
+        slots.update(range(int(low), int(high or low) + 1))
+        return
+    slot, out, target = word.strip("[]").partition("->-")
+    if out:
+        migrating[int(slot)] = target
+    else:
+        slot, _, source = word.strip("[]").partition("-<-")
+        importing[int(slot)] = source
+
+
+def _id(word: str) -> str:
+    return "" if word == "-" else word
+
+
+def _address(word: str, asked: Address) -> Address | None:
+    """``host:port@bus[,hostname[,name=value…]]``. A name is what clients verify; an empty host is the one that was
+    asked."""
+    place, _, rest = word.partition("@")
+    name = rest.partition(",")[2].partition(",")[0]
+    host, _, port = place.rpartition(":")
+    try:
+        if name and "=" not in name:
+            return parse_address(f"{name}:{port}")
+        return parse_address(place) if host else Address(asked.host, int(port))
+    except ValueError:
+        return None

@@ -1,0 +1,160 @@
+"""One operator at a time: who moves partitions or replicas leaves a note in the shards, and no other begins meanwhile.
+
+The note is a key with an expiry that the command renews while it works, so that one that was killed, or whose machine
+died, is in nobody's way for longer than ``LIFE``. It lies in one slot. Where that slot has no owner, as after the death
+of a master without a replica, commands that mend the cluster go on without a note, and say so.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+
+from acquisition.errors import AdmissionError, FrameError, PermissionRefused, ShardpulseError, TemporaryError
+from acquisition.link.cluster import Cluster
+from acquisition.link.resp import Address
+from acquisition.link.trust.credentials import Credentials
+from acquisition.wire import keys, operating
+from acquisition.wire.operating import Operating
+
+LIFE = 30.0  #: seconds that a note lives without being renewed
+_RENEWALS = 3  #: in its life, so that one may fail
+_TRIES = 3  #: a note may end between two looks
+
+
+@contextmanager
+def only(
+    addresses: Sequence[Address],
+    user: Credentials | None,
+    what: str,
+    say: Callable[[str], object],
+    life: float = LIFE,
+) -> Iterator[None]:
+    """While this block runs no other command that moves something begins; ``what`` is shown to the others.
+
+    To be used in the main thread. Raises TemporaryError when another one is at work already, or has begun because our
+    note was lost together with a shard: then what is done here stops where it is, as after Ctrl-C.
+    """
+    with closing(Cluster(addresses, user)) as cluster:
+        note = _mine(what)
+        try:
+            _take(cluster, note, life)
+        except (PermissionRefused, AdmissionError):
+            raise
+        except _OthersError as error:
+            raise TemporaryError(str(error)) from None
+        except ShardpulseError as error:
+            say(f"nobody else is kept from changing these shards meanwhile: {error}")
+            yield
+            return
+        renewal = _Renewal(cluster, note, life)
+        try:
+            yield
+        except KeyboardInterrupt:
+            if renewal.overtaken:
+                raise TemporaryError(f"this command has stopped: {renewal.overtaken}") from None
+            raise
+        finally:
+            renewal.end()
+            _release(cluster, note)
+
+
+class _OthersError(TemporaryError):
+    """Somebody else's note is there."""
+
+
+class _Renewal:
+    """A thread that keeps a note alive, and interrupts the main thread when there is somebody else's."""
+
+    def __init__(self, cluster: Cluster, note: Operating, life: float) -> None:
+        self.overtaken = ""
+        self._cluster, self._note, self._life = cluster, note, life
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="note of the operator", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Until the thread has ended."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._life / _RENEWALS):
+            try:
+                _renew(self._cluster, self._note, self._life)
+            except _OthersError as error:
+                self.overtaken = str(error)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return
+            except ShardpulseError:  # the slot is on its way, or its shard: the next one may do
+                continue
+
+
+def _mine(what: str) -> Operating:
+    return Operating(
+        secrets.token_hex(8), getpass.getuser(), socket.gethostname(), os.getpid(), what, int(time.time() * 1000)
+    )
+
+
+def _take(cluster: Cluster, note: Operating, life: float) -> None:
+    for _ in range(_TRIES):
+        if _set(cluster, note, life, "NX"):
+            return
+        found = cluster.call(keys.OPERATING, "GET", keys.OPERATING)
+        if found is not None:
+            raise _OthersError(_told(found, life))
+
+
+def _renew(cluster: Cluster, note: Operating, life: float) -> None:
+    """Raises _OthersError for somebody else's note; one that is gone is left again."""
+    found = cluster.call(keys.OPERATING, "GET", keys.OPERATING)
+    if found is None:
+        _take(cluster, note, life)
+    elif not _is(found, note):
+        raise _OthersError(_told(found, life))
+    else:
+        _set(cluster, note, life, "XX")
+
+
+def _release(cluster: Cluster, note: Operating) -> None:
+    try:
+        if _is(cluster.call(keys.OPERATING, "GET", keys.OPERATING), note):
+            # the user `operator` may not delete keys; in a millisecond this one is gone
+            _set(cluster, note, 0.001, "XX")
+    except ShardpulseError:
+        pass  # it ends by itself
+
+
+def _set(cluster: Cluster, note: Operating, life: float, condition: str) -> bool:
+    milliseconds = str(max(1, round(life * 1000)))
+    return (
+        cluster.call(keys.OPERATING, "SET", keys.OPERATING, operating.encode(note), condition, "PX", milliseconds)
+        is not None
+    )
+
+
+def _is(found: bytes | None, note: Operating) -> bool:
+    try:
+        return found is not None and operating.decode(found).token == note.token
+    except FrameError:
+        return False
+
+
+def _told(found: bytes, life: float) -> str:
+    try:
+        other = operating.decode(found)
+    except FrameError:
+        return f"somebody changes these shards: {keys.OPERATING} holds {found[:60]!r}; try again when it is gone"
+    since = datetime.fromtimestamp(other.since_ms / 1000, UTC).strftime("%H:%M:%S UTC")
+    return (
+        f"{other.user}@{other.host} (process {other.pid}) has been at `{other.what}` of these shards since {since}: "
+        f"try again when it is done; if it was killed, in {life:.0f} s"
+    )

@@ -1,0 +1,1 @@
+"""Records of the filter: versions, smoothed values, inputs, recent values."""

@@ -1,0 +1,278 @@
+"""The section of decision inputs: behind the header of a smoothed record, so that one GETRANGE reads both.
+
+Layout (little-endian), for C columns (the last D of them derived: no frame carries them), E entities of the record::
+
+    header      48 bytes, see HEADER_FIELDS
+    since       E x float64           wall clock of the first sample that an entity's figures know of
+    figures     F x C x E x float32   cusum, time_above, [lowest, highest], [median, mad, q1, q3]: see figure_names
+    derived     5 x D x E x float32   see DERIVED_PLANES: what the smoothed planes cannot say
+    thresholds  C x float32
+    slacks      C x float32
+    sources     (C - D) x uint16      the column of the frame that each carried column is
+    seen        E x uint8             ticks since ``since``, at most the window
+    counts      3 x C x E x uint8     see COUNTS
+    codes       D x E x uint8         validity of derived samples
+    names       C names, each ended by a newline
+    padding     zeros to a multiple of 8
+
+It has no magic and no version: those of the record count (``acquisition.wire.records.smoothed``). ``encode`` is what every
+writer is held to; ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.errors import FrameError
+
+ORDER_STATISTICS = 1  #: bit of ``figures``: there are median, mad, q1, q3
+PLATEAU = 2  #: bit of ``figures``: there are lowest and highest of the last ``plateau`` valid samples
+ALWAYS_KEPT = ("cusum", "time_above")
+PLATEAU_FIGURES = ("lowest", "highest")
+ORDER_FIGURES = ("median", "mad", "q1", "q3")
+FIGURES = ALWAYS_KEPT + PLATEAU_FIGURES + ORDER_FIGURES
+#: Of the samples in the window the valid ones; of those that k of n looks at the valid ones, and those above.
+COUNTS = ("valid", "counted", "above")
+KEPT = FIGURES + COUNTS  #: all that may be kept of every column, by name
+#: What the smoothed record says of the columns of a frame and cannot say of derived ones.
+DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
+MOST_TICKS = 255  #: of a window: counts are single bytes
+
+HEADER_FIELDS: tuple[tuple[str, str], ...] = (
+    ("columns", "B"),
+    ("derived", "B"),
+    ("figures", "B"),  # ORDER_STATISTICS, PLATEAU
+    ("reserved", "B"),
+    ("window", "H"),  # ticks
+    ("counted", "H"),  # ticks, of which those above the threshold are counted
+    ("plateau", "H"),  # valid samples whose lowest and highest are kept; 0: none
+    ("depth", "H"),  # rows of the ring of recent values
+    ("names_size", "H"),
+    ("least", "H"),  # samples that a window needs to be judged
+    ("step", "Q"),  # of this tick: counts ticks of this resource set, those that never came included
+    ("first", "Q"),  # the oldest step that windows know of
+    ("window_seconds", "f"),
+    ("counted_seconds", "f"),
+    ("plateau_seconds", "f"),
+    ("unused", "4s"),
+)
+HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+
+
+class Head(NamedTuple):
+    """The header of a section, in wire order."""
+
+    columns: int
+    derived: int
+    figures: int
+    reserved: int
+    window: int
+    counted: int
+    plateau: int
+    depth: int
+    names_size: int
+    least: int
+    step: int
+    first: int
+    window_seconds: float
+    counted_seconds: float
+    plateau_seconds: float
+    unused: bytes = b""
+
+    def places(self, entities: int) -> Places:
+        """Where the parts lie in a section of so many entities."""
+        return places(self.columns, self.derived, self.figures, self.names_size, entities)
+
+
+class Section(NamedTuple):
+    """A decoded section; arrays are read-only views, their shapes and types as the layout says: ``figures``
+    (F, C, E), ``derived`` (5, D, E), ``counts`` (3, C, E), ``codes`` (D, E)."""
+
+    head: Head
+    since: npt.NDArray[np.float64]
+    figures: Floats
+    derived: Floats
+    thresholds: Floats
+    slacks: Floats
+    sources: npt.NDArray[np.uint16]
+    seen: Bytes
+    counts: Bytes
+    codes: Bytes
+    names: tuple[str, ...]
+
+    def figure(self, name: str) -> Floats:
+        """One of FIGURES, float32 (C, E). Raises KeyError for one that the section has not."""
+        names = figure_names(self.head.figures)
+        if name not in names:
+            raise KeyError(name)
+        found: Floats = self.figures[names.index(name)]
+        return found
+
+    def tally(self, name: str) -> Bytes:
+        """One of COUNTS, uint8 (C, E)."""
+        found: Bytes = self.counts[COUNTS.index(name)]
+        return found
+
+
+class Places(NamedTuple):
+    """Where each part of a section begins, in bytes from its start, and its whole size, padding included."""
+
+    since: int
+    figures: int
+    derived: int
+    thresholds: int
+    slacks: int
+    sources: int
+    seen: int
+    counts: int
+    codes: int
+    names: int
+    size: int
+
+
+@lru_cache(256)
+def figure_names(figures: int) -> tuple[str, ...]:
+    """Which of FIGURES there are, in their order, by the bits of a header."""
+    return (
+        ALWAYS_KEPT
+        + (PLATEAU_FIGURES if figures & PLATEAU else ())
+        + (ORDER_FIGURES if figures & ORDER_STATISTICS else ())
+    )
+
+
+@lru_cache(4096)
+def places(columns: int, derived: int, figures: int, names_size: int, entities: int) -> Places:
+    """The places of a section of that shape."""
+    c, d, e = columns, derived, entities
+    sizes = (
+        8 * e,
+        4 * len(figure_names(figures)) * c * e,
+        4 * len(DERIVED_PLANES) * d * e,
+        4 * c,
+        4 * c,
+        2 * (c - d),
+        e,
+        len(COUNTS) * c * e,
+        d * e,
+        names_size,
+    )
+    starts = [HEADER.size]
+    for size in sizes:
+        starts.append(starts[-1] + size)
+    return Places._make((*starts[:-1], padded(starts[-1])))
+
+
+def padded(size: int) -> int:
+    """The next multiple of 8."""
+    return size + -size % 8
+
+
+def check(data: bytes | memoryview, entities: int) -> Head:
+    """The header of a whole section of a record with so many entities, of which ``decode`` is then sure to succeed;
+    builds no arrays. Raises FrameError."""
+    head = unpack_head(data)
+    c, d = head.columns, head.derived
+    ordered = 1 <= head.counted <= head.window <= min(head.depth, MOST_TICKS) and head.plateau <= head.window
+    known = not head.figures & ~(ORDER_STATISTICS | PLATEAU) and bool(head.figures & PLATEAU) == bool(head.plateau)
+    if not c or d > c or not ordered or not known or head.places(entities).size != len(data):
+        raise FrameError("shape", f"decision inputs of {c} columns, {entities} entities do not fit {len(data)} bytes")
+    names_of(head, entities, data)
+    return head
+
+
+def unpack_head(data: bytes | memoryview) -> Head:
+    """The header at the start of ``data``. Raises FrameError when it is cut."""
+    if len(data) < HEADER.size:
+        raise FrameError("short", f"{len(data)} bytes are no decision inputs")
+    return Head._make(HEADER.unpack_from(data))
+
+
+def decode(data: bytes | memoryview, entities: int, head: Head | None = None) -> Section:
+    """The section in ``data``, of a record with so many entities; ``head`` is what ``check`` has answered, if it was
+    asked. Raises FrameError if it is invalid."""
+    if head is None:
+        head = check(data, entities)
+    c, d, e = head.columns, head.derived, entities
+    cut = Cutter(data, HEADER.size)
+    return Section(
+        head,
+        cut.take("<f8", e),
+        cut.take("<f4", len(figure_names(head.figures)), c, e),
+        cut.take("<f4", len(DERIVED_PLANES), d, e),
+        cut.take("<f4", c),
+        cut.take("<f4", c),
+        cut.take("<u2", c - d),
+        cut.take("u1", e),
+        cut.take("u1", len(COUNTS), c, e),
+        cut.take("u1", d, e),
+        names_of(head, e, data),
+    )
+
+
+def encode(section: Section) -> bytes:
+    """The bytes of a section; ``names_size`` of its head is made right."""
+    names = pack_names(section.names)
+    body = b"".join(
+        (
+            HEADER.pack(*section.head._replace(names_size=len(names))),
+            np.asarray(section.since, "<f8").tobytes(),
+            np.asarray(section.figures, "<f4").tobytes(),
+            np.asarray(section.derived, "<f4").tobytes(),
+            np.asarray(section.thresholds, "<f4").tobytes(),
+            np.asarray(section.slacks, "<f4").tobytes(),
+            np.asarray(section.sources, "<u2").tobytes(),
+            np.asarray(section.seen, "u1").tobytes(),
+            np.asarray(section.counts, "u1").tobytes(),
+            np.asarray(section.codes, "u1").tobytes(),
+            names,
+        )
+    )
+    return body.ljust(padded(len(body)), b"\0")
+
+
+def pack_names(names: Sequence[str]) -> bytes:
+    """Names of columns, each ended by a newline."""
+    return "".join(f"{name}\n" for name in names).encode()
+
+
+def names_of(head: Head, entities: int, data: bytes | memoryview) -> tuple[str, ...]:
+    """The names of the columns of a section. Raises FrameError("names")."""
+    at = head.places(entities).names
+    return split_names(bytes(data[at : at + head.names_size]), head.columns)
+
+
+@lru_cache(1024)
+def split_names(data: bytes, count: int) -> tuple[str, ...]:
+    """What ``pack_names`` packed. Raises FrameError("names") when these are not ``count`` names."""
+    try:
+        names = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise FrameError("names", f"no names of columns: {error}") from error
+    if len(names) != count + 1 or names[-1]:
+        raise FrameError("names", f"{len(names) - 1} names of {count} columns")
+    return tuple(names[:-1])
+
+
+class Cutter:
+    """Cuts arrays off ``data`` one behind the other."""
+
+    def __init__(self, data: bytes | memoryview, at: int) -> None:
+        self._data = data
+        self.at = at
+
+    def take(self, dtype: str, *shape: int) -> npt.NDArray[Any]:
+        """The next array, a view."""
+        count = 1
+        for size in shape:
+            count *= size
+        array = np.frombuffer(self._data, dtype, count, self.at).reshape(shape)
+        self.at += array.nbytes
+        return array
