@@ -39,7 +39,7 @@ from acquisition.process_name import name_process
 from acquisition.shards.servers import bus, machine
 from acquisition.shards.servers.launch import start_shards
 from acquisition.shards.servers.redis_binary import find
-from probes import native
+from probes.sampling import native
 
 _DESCRIPTION = """\
 Start one Redis shard per core, a probe of this host, the filter, an archive and a live view, and

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from probes.account import pss_bytes
+from probes.loop.account import pss_bytes
 
 _COMM_BYTES = 15
 

@@ -35,9 +35,9 @@ from experiments.harness.intervals import interval
 from experiments.processes import needs
 from experiments.processes.guest import busy_floppy
 from experiments.processes.program import program
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
 from probes.metrics import VMS
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
 from probes.sources.procfs_vms import VmSource
 
 _QEMU = "qemu-system-x86_64"

@@ -1,4 +1,4 @@
-/* What the checks ask about a whole reading, in one pass over its values: see probes.columns, which stays the
+/* What the checks ask about a whole reading, in one pass over its values: see probes.sampling.columns, which stays the
    definition. A reading of a hundred processes has 1,600 values of which nearly always none is out of order. */
 
 #define PY_SSIZE_T_CLEAN
@@ -36,7 +36,7 @@ static PyObject *listed(const uint8_t *set, Py_ssize_t width)
     return answer;
 }
 
-PyDoc_STRVAR(outside_doc, "outside(values, lows, highs) -> columns\n\nSee probes.columns.");
+PyDoc_STRVAR(outside_doc, "outside(values, lows, highs) -> columns\n\nSee probes.sampling.columns.");
 
 static PyObject *outside(PyObject *module, PyObject *arguments)
 {
@@ -62,7 +62,7 @@ static PyObject *outside(PyObject *module, PyObject *arguments)
     return answer;
 }
 
-PyDoc_STRVAR(unmarked_doc, "unmarked(values, codes) -> bool\n\nSee probes.columns.");
+PyDoc_STRVAR(unmarked_doc, "unmarked(values, codes) -> bool\n\nSee probes.sampling.columns.");
 
 static PyObject *unmarked(PyObject *module, PyObject *arguments)
 {
@@ -81,7 +81,7 @@ static PyObject *unmarked(PyObject *module, PyObject *arguments)
     return fits ? PyBool_FromLong(found) : misfit();
 }
 
-PyDoc_STRVAR(unbalanced_doc, "unbalanced(values, width, one, two, three, whole, tolerance) -> bool\n\nSee probes.columns.");
+PyDoc_STRVAR(unbalanced_doc, "unbalanced(values, width, one, two, three, whole, tolerance) -> bool\n\nSee probes.sampling.columns.");
 
 static PyObject *unbalanced(PyObject *module, PyObject *arguments)
 {
@@ -102,7 +102,7 @@ static PyObject *unbalanced(PyObject *module, PyObject *arguments)
     return fits ? PyBool_FromLong(found) : misfit();
 }
 
-PyDoc_STRVAR(pack_doc, "pack(values) -> bytes\n\nSee probes.columns.");
+PyDoc_STRVAR(pack_doc, "pack(values) -> bytes\n\nSee probes.sampling.columns.");
 
 static PyObject *pack(PyObject *module, PyObject *argument)
 {
@@ -138,7 +138,7 @@ static int prepare(PyObject *module)
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_columns", "Columns of a reading in C; see probes.columns.", 0, methods, slots, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_columns", "Columns of a reading in C; see probes.sampling.columns.", 0, methods, slots, NULL, NULL,
     NULL,
 };
 

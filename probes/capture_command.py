@@ -13,8 +13,8 @@ from pathlib import Path
 from acquisition import __version__, help_text
 from acquisition.errors import EXIT_OK, CannotCreateError, UsageError
 from acquisition.terminal import say
-from probes.capture import Captured, Rename, Tick, hasher
-from probes.replay_proc import FACTS, place
+from probes.captures.capture import Captured, Rename, Tick, hasher
+from probes.captures.replay_proc import FACTS, place
 
 _DESCRIPTION = """\
 Copy what the probe reads on this machine into a directory, once a second: files of /proc and /sys

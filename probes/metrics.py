@@ -4,7 +4,7 @@ Names, order and units are the same whatever the source (vmstat, pidstat, procfs
 that a decision rule never asks where a figure came from. ``low`` and ``high`` are what
 no machine can leave; limits that depend on the machine that was sampled (CPU within its
 cores, bytes within its memory) are added by the check ``rate`` from the reading.
-The limits of each kind are in ``probes.metric_kinds``; ``docs/metrics.md`` is generated from here
+The limits of each kind are in ``probes.sampling.metric_kinds``; ``docs/metrics.md`` is generated from here
 (``python -m probes.metrics``). A new metric of the host is one file in HOST_FIGURES.
 """
 
@@ -14,7 +14,7 @@ from importlib import import_module
 
 from acquisition.model import vm_state
 from acquisition.model.metric import COUNTER, GAUGE, HOST_SET, Metric, ResourceSet
-from probes.metric_kinds import (
+from probes.sampling.metric_kinds import (
     MAX_BYTES_PER_SECOND,
     MAX_EVENTS_PER_SECOND,
     byte_rate,
@@ -29,8 +29,8 @@ from probes.metric_kinds import (
 )
 
 #: Files with figures of the host beside those in the table below: each has ``METRICS``, the rows that it adds to
-#: the set in this order, and ``create(facts)`` (``probes.sources.figures.Figures``). New ones go to the end.
-HOST_FIGURES = ("probes.sources.pressure", "probes.sources.hugepages", "probes.sources.vms_suffering")
+#: the set in this order, and ``create(facts)`` (``probes.figures.row.Figures``). New ones go to the end.
+HOST_FIGURES = ("probes.figures.pressure", "probes.figures.hugepages", "probes.figures.vms_suffering")
 
 _NETWORK = (
     byte_rate("network_receive_bytes_per_second", "bytes received"),

@@ -36,9 +36,9 @@ from acquisition.outbox.frames.ring import remove
 from acquisition.signing import files as signing_files
 from acquisition.terminal import ERROR, say
 from probes import checks, sources
-from probes.agent_settings import AgentSettings, ModuleSettings, encode
+from probes.loop.agent_settings import AgentSettings, ModuleSettings, encode
+from probes.loop.probe import ring_path
 from probes.metrics import RESOURCE_SETS
-from probes.probe import ring_path
 
 _DESCRIPTION = """\
 Sample this host, its processes and its virtual machines, and send the samples to the shards.
@@ -62,7 +62,7 @@ _SHORTEST_WAIT = 0.001
 #: What the agent runs: no site module, nothing but the packages that it needs.
 #: -X no_debug_ranges leaves out what only tracebacks point with: 0.6 MB.
 _FLAGS = ("-I", "-S", "-X", "no_debug_ranges")
-_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.agent import main;sys.exit(main(int(sys.argv[1])))"
+_BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.loop.agent import main;sys.exit(main(int(sys.argv[1])))"
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +101,7 @@ def _import_agent(settings: AgentSettings) -> None:
     """Import what the agent will. What nobody has compiled yet is compiled here: that takes more than a megabyte of
     memory, which ends with this process and would stay with the agent."""
     found = [sources.REGISTRY[module.resource_set, module.source] for module in settings.modules]
-    names = ["probes.agent", *[source.module for source in found if not source.blocks]]
+    names = ["probes.loop.agent", *[source.module for source in found if not source.blocks]]
     if sys.dont_write_bytecode:  # the agent knows nothing of PYTHONDONTWRITEBYTECODE, nor does this child
         command = f"import sys;sys.path[:0]=sys.argv[1:];import {', '.join(names)}"
         subprocess.run([sys.executable, *_FLAGS, "-c", command, *import_path()], check=False)
@@ -226,7 +226,7 @@ def _check_known(settings: Settings, name: str) -> None:
 
 
 def selection(processes: ProcessesModule, name: str) -> dict[str, Any]:
-    """The fields of probes.discovery.Selection. Raises ConfigError for an unknown user."""
+    """The fields of probes.processes.discovery.Selection. Raises ConfigError for an unknown user."""
     return {
         "every": processes.all,
         "commands": list(processes.commands),

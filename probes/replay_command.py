@@ -21,12 +21,8 @@ from acquisition.model.identity import host_id
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
 from acquisition.terminal import say
-from probes import replay_proc
-from probes.checks import build_pipeline
-from probes.discovery import Selection
-from probes.metrics import RESOURCE_SETS
-from probes.probe_command import modules, selection
-from probes.replay import (
+from probes.captures import replay_proc
+from probes.captures.replay import (
     PIDSTAT_SET,
     VMSTAT_SET,
     Machine,
@@ -36,9 +32,13 @@ from probes.replay import (
     replay_vmstat,
     summary,
 )
-from probes.replay_push import Pusher
-from probes.sources.pidstat import PidstatParser
-from probes.sources.vmstat import UNITS, VmstatParser
+from probes.captures.replay_push import Pusher
+from probes.checks import build_pipeline
+from probes.metrics import RESOURCE_SETS
+from probes.probe_command import modules, selection
+from probes.processes.discovery import Selection
+from probes.tools.pidstat import PidstatParser
+from probes.tools.vmstat import UNITS, VmstatParser
 
 _DESCRIPTION = """\
 Send captured output of vmstat or pidstat, or captured files of /proc, through the same parser and

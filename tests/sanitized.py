@@ -32,9 +32,9 @@ TESTS = (
     "tests/filters/worker/test_step_native.py",
     "tests/filters/worker/test_step_next.py",
     "tests/filters/worker/test_step_turns.py",
-    "tests/probes/sources/test_host_step.py",
-    "tests/probes/sources/test_process_step.py",
-    "tests/probes/test_columns.py",
+    "tests/probes/figures/test_host_step.py",
+    "tests/probes/figures/test_process_step.py",
+    "tests/probes/sampling/test_columns.py",
 )
 FUZZ = ("--lines", "60000", "--frames", "10000", "--fields", "5000", "--entries", "0", "--failures", "fuzz-failures")
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"

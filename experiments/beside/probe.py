@@ -23,8 +23,8 @@ _BOOT = (
 
 def become(descriptor: int) -> int:
     """The agent with the settings in the file ``descriptor``; its exit code."""
-    from probes import agent, probe
-    from probes.host_facts import HostFacts
+    from probes.loop import agent, probe
+    from probes.sampling.host_facts import HostFacts
 
     root = os.environ[_ROOT]
 

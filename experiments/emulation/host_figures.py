@@ -1,7 +1,7 @@
 """The figures of the hosts themselves, beside the VMs that the generators emulate: without them no rule would judge.
 
 Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new. Each host
-samples at its hashed phase (probes.schedule), as real ones do: hot ones at other moments than each other.
+samples at its hashed phase (probes.sampling.schedule), as real ones do: hot ones at other moments than each other.
 
     python -m experiments.emulation.host_figures     (one order and one answer as JSON lines, see ``main``)
 """
@@ -30,7 +30,7 @@ from experiments.emulation.membership import entity
 from experiments.emulation.workload import host_name, host_number
 from experiments.processes.control import Child, Orders, python, say
 from probes.metrics import HOST
-from probes.schedule import phase_of
+from probes.sampling.schedule import phase_of
 
 _ANSWER_SECONDS = 60.0
 _EPOCH = 1

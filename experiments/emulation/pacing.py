@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, Protocol
 from acquisition.model.ticks import tick_of
 from experiments.emulation.allowance import Allowance
 from experiments.emulation.fleet import AcknowledgedT, Fleet, FleetHost, HostT
-from probes.schedule import phase_of
+from probes.sampling.schedule import phase_of
 
 _LONGEST_SLEEP = 0.05
 _IDLE_SLEEP = 0.001

@@ -15,7 +15,7 @@ from unicodedata import decimal
 
 from acquisition.model.codes import MISSING, VALID
 from acquisition.model.metric import Metric
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COLOUR = re.compile(rb"\x1b\[(?:(?:(?!\x1b\[)[^m]){0,12}m)?")

@@ -12,9 +12,7 @@ from experiments.fuzz import corpus
 from experiments.fuzz.guard import bounded
 from experiments.fuzz.line_oracle import PidstatOracle, VmstatOracle
 from experiments.fuzz.mutations import mutate_capture
-from probes.checks import build_pipeline
-from probes.module import pack
-from probes.replay import (
+from probes.captures.replay import (
     PIDSTAT_SET,
     VMSTAT_SET,
     Machine,
@@ -24,8 +22,10 @@ from probes.replay import (
     replay_vmstat,
     summary,
 )
-from probes.sources.pidstat import PidstatParser
-from probes.sources.vmstat import VmstatParser
+from probes.checks import build_pipeline
+from probes.loop.module import pack
+from probes.tools.pidstat import PidstatParser
+from probes.tools.vmstat import VmstatParser
 
 KIND = "lines"
 _ROWS = 60  #: a capture goes on with rows drawn from itself up to so many lines

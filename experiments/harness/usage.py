@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from probes.account import pss_bytes
+from probes.loop.account import pss_bytes
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 Roles = Mapping[str, Sequence[int]]  #: role -> process ids

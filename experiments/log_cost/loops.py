@@ -57,11 +57,11 @@ def probe(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     from acquisition.outbox.frames.store import Outbox
     from acquisition.outbox.writer import Writer
     from acquisition.shards.servers.launch import start_shards
-    from probes import probe as module
-    from probes.agent_settings import AgentSettings, ModuleSettings
-    from probes.discovery import Selection
-    from probes.host_facts import HostFacts
+    from probes.loop import probe as module
+    from probes.loop.agent_settings import AgentSettings, ModuleSettings
     from probes.metrics import VMS
+    from probes.processes.discovery import Selection
+    from probes.sampling.host_facts import HostFacts
 
     shards = stack.enter_context(start_shards(1, directory / "shards", maxmemory_bytes=512 << 20))
     writer = Writer(host_id("here"), "here", shards.addresses, shards.credentials, Outbox(None), shed_after=_LONG)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from experiments.paper.figure import Row
 from experiments.processes.needs import tool
-from probes.account import pss_bytes
+from probes.loop.account import pss_bytes
 
 MEMORY_BYTES = 2 << 30
 LINK_BYTES = 125_000_000  #: 1 Gbit/s

@@ -50,7 +50,7 @@ from experiments.processes import access, needs, tls_shards
 from experiments.processes.control import product
 from experiments.processes.program import program
 from experiments.processes.tls_shards import TlsShards
-from probes.account import cpu_seconds, pss_bytes
+from probes.loop.account import cpu_seconds, pss_bytes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}

@@ -19,7 +19,7 @@ from experiments.processes import needs
 from experiments.processes.control import Child, python
 from experiments.processes.program import program
 from experiments.serve_load import wrk
-from probes.account import pss_bytes
+from probes.loop.account import pss_bytes
 
 _LEAST_RATE = 2000.0
 _MOST_P99 = 10.0  #: milliseconds

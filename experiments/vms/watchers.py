@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from acquisition.shards.servers.launch import Shards
 from experiments.processes.control import product
-from probes.account import pss_bytes
+from probes.loop.account import pss_bytes
 
 NOBODY, PROBE, COLLECTD, VDSM, EXPORTER = "nobody", "probe", "collectd", "collectd_vdsm", "libvirt_exporter"
 #: Debian's packages of the others.

@@ -19,8 +19,8 @@ from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import MISSING, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, nothing
-from probes.native import COLUMNS
-from probes.reading import Reading
+from probes.sampling.native import COLUMNS
+from probes.sampling.reading import Reading
 
 __all__ = ["REGISTRY", "Check", "CheckSettings", "build_pipeline"]
 

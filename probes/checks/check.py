@@ -8,7 +8,7 @@ from math import isnan
 from acquisition.model.check_kind import Parameter
 from acquisition.model.codes import VALID
 from acquisition.model.metric import ResourceSet
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 Check = Callable[[Reading], None]
 CheckSettings = Mapping[str, object]  #: the TOML table [checks.NAME], already validated

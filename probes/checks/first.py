@@ -13,7 +13,7 @@ from acquisition.model.codes import FIRST, VALID
 from acquisition.model.metric import COUNTER, ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.check import Check, CheckSettings
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:

@@ -21,8 +21,8 @@ from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import INCONSISTENT, MISSING, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
-from probes.native import COLUMNS
-from probes.reading import Reading
+from probes.sampling.native import COLUMNS
+from probes.sampling.reading import Reading
 
 _SHARES = tuple(f"cpu_{name}_ratio" for name in ("user", "system", "idle", "iowait", "steal"))
 _GUEST = "cpu_guest_ratio"

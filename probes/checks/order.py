@@ -10,7 +10,7 @@ from acquisition.model.check_kind import CheckKind
 from acquisition.model.codes import ORDER
 from acquisition.model.metric import INFINITY, ResourceSet
 from probes.checks.check import Check, CheckSettings, mark_all
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:

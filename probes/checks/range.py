@@ -13,8 +13,8 @@ from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import RANGE
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import ROUNDING, Check, CheckSettings, mark_outside
-from probes.native import COLUMNS
-from probes.reading import Reading
+from probes.sampling.native import COLUMNS
+from probes.sampling.reading import Reading
 
 _FINITE = 1.7976931348623157e308
 

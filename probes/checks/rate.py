@@ -8,7 +8,7 @@ measured at different moments and in different units, hence the tolerances:
 - the more of two readings counts where CPUs come and go: work was done before they went.
 
 Sources bound by the same numbers what only they see: the ticks of /proc/stat before they become shares
-(``probes.sources.host_figures``), each interface (``network``) and the threads of a process (``process_files``).
+(``probes.figures.host_figures``), each interface (``network``) and the threads of a process (``process_files``).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from acquisition.model.codes import RANGE, RATE, VALID
 from acquisition.model.metric import COUNTER, INFINITY, ResourceSet
 from probes.checks.check import ROUNDING, Check, CheckSettings, column_of, mark_outside, nothing, setting
 from probes.metrics import WITHIN_MEMORY
-from probes.native import COLUMNS
-from probes.reading import Reading
+from probes.sampling.native import COLUMNS
+from probes.sampling.reading import Reading
 
 TOLERANCE = 0.05
 _TOLERANCE = Parameter("tolerance", TOLERANCE, 0, 1, "part by which a rate may exceed the possible")

@@ -13,7 +13,7 @@ from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import STUCK
 from acquisition.model.metric import COUNTER, ResourceSet
 from probes.checks.check import Check, CheckSettings, mark_all, nothing, setting
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 _JITTERY = ("1/s", "bytes/s")
 _MIN_RATE = 10.0

@@ -13,7 +13,7 @@ from acquisition.model.codes import NAN, TIMEOUT, VALID
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.check import Check, CheckSettings
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 
 def timed_out(

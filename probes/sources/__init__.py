@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:  # probes.procfs, which these import, loads the compiled step of this package first
+if TYPE_CHECKING:  # probes.sampling.procfs, which these import, loads the compiled step of this package first
     from acquisition.model.metric import ResourceSet
-    from probes.discovery import Discovery
-    from probes.host_facts import HostFacts
-    from probes.reading import Reading
+    from probes.processes.discovery import Discovery
+    from probes.sampling.host_facts import HostFacts
+    from probes.sampling.reading import Reading
 
 
 class Registered(NamedTuple):

@@ -1,4 +1,4 @@
-/* CPU time, interrupts and tasks of the host from /proc/stat: what probes.sources.host_figures.CpuFigures reads. See
+/* CPU time, interrupts and tasks of the host from /proc/stat: what probes.figures.host_figures.CpuFigures reads. See
    _host_reading.h, which includes this. */
 
 static int all_digits(const char *word, size_t length)
@@ -9,7 +9,7 @@ static int all_digits(const char *word, size_t length)
     return 1;
 }
 
-/* probes.sources.host_figures.ticks_of; whether they can be told. */
+/* probes.figures.host_figures.ticks_of; whether they can be told. */
 static int ticks_of(const char *at, const char *end, Number *ticks)
 {
     const char *word;
@@ -37,7 +37,7 @@ static const char *end_of_line(const char *at, const Text *text)
     return end ? end : text->end;
 }
 
-/* probes.sources.host_figures.cpu_ticks; whether they can be told. */
+/* probes.figures.host_figures.cpu_ticks; whether they can be told. */
 static int cpu_ticks(const Text *text, Number *ticks)
 {
     const char *at = text->start, *end = end_of_line(at, text);
@@ -46,7 +46,7 @@ static int cpu_ticks(const Text *text, Number *ticks)
     return word && length == 3 && !memcmp(word, "cpu", 3) && ticks_of(at, end, ticks);
 }
 
-/* probes.sources.host_figures.core_ticks */
+/* probes.figures.host_figures.core_ticks */
 static void core_ticks(const Text *text, Core *cores)
 {
     Number ticks[CPU_SHARES];
@@ -63,7 +63,7 @@ static void core_ticks(const Text *text, Core *cores)
     }
 }
 
-/* probes.sources.host_figures.worst_core */
+/* probes.figures.host_figures.worst_core */
 static void put_cores(Figures *out, HostRecord *record, const Text *text)
 {
     Core new[MOST_CORES];
@@ -112,7 +112,7 @@ static double sum_valid(const Number *grown, const uint8_t *codes, double *large
     return as_double(sum);
 }
 
-/* probes.sources.host_figures.shares */
+/* probes.figures.host_figures.shares */
 static void put_shares_of(Figures *out, const Number *grown, double most, double expected)
 {
     uint8_t codes[CPU_SHARES];

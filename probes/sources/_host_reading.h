@@ -1,8 +1,8 @@
-/* Reads the host's own figures in one call: what the groups of probes.sources.host_figures, network and pressure read,
-   and, where there are none, hugepages. They stay the definition, tested equal (tests/probes/sources/test_host_step.py).
+/* Reads the host's own figures in one call: what the groups of probes.figures.host_figures, network and pressure read,
+   and, where there are none, hugepages. They stay the definition, tested equal (tests/probes/figures/test_host_step.py).
    See _process_step.c, which includes this. */
 
-/* probes.sources.agreed.HOST_FIGURES: names of probes.metrics.HOST */
+/* probes.figures.agreed.HOST_FIGURES: names of probes.metrics.HOST */
 #define HOST_FIGURES(DO) \
     DO(CPU_USER, "cpu_user_ratio") DO(CPU_SYSTEM, "cpu_system_ratio") DO(CPU_IDLE, "cpu_idle_ratio") \
     DO(CPU_IOWAIT, "cpu_iowait_ratio") DO(CPU_STEAL, "cpu_steal_ratio") DO(CPU_GUEST, "cpu_guest_ratio") \
@@ -21,7 +21,7 @@
     DO(HUGE_2M_TOTAL, "hugepages_2m_total_bytes") DO(HUGE_2M_FREE, "hugepages_2m_free_bytes") \
     DO(HUGE_2M_RESERVED, "hugepages_2m_reserved_bytes") DO(HUGE_1G_TOTAL, "hugepages_1g_total_bytes") \
     DO(HUGE_1G_FREE, "hugepages_1g_free_bytes") DO(HUGE_1G_RESERVED, "hugepages_1g_reserved_bytes")
-/* probes.sources.agreed.HOST_GROUPS */
+/* probes.figures.agreed.HOST_GROUPS */
 #define FILES_OF_HOST(DO) \
     DO(HOST_STAT, "stat") DO(HOST_MEMORY, "meminfo") DO(HOST_PAGING, "vmstat") DO(HOST_TRAFFIC, "net/dev") \
     DO(PRESSURE_CPU, "pressure/cpu") DO(PRESSURE_MEMORY, "pressure/memory") DO(PRESSURE_IO, "pressure/io")
@@ -50,7 +50,7 @@ typedef struct {
     uint64_t has_ticks, cpus;
 } HostRecord;
 
-/* An interface that counts; probes.sources.agreed.LINK. */
+/* An interface that counts; probes.figures.agreed.LINK. */
 typedef struct {
     char name[NAME_BYTES];
     double most;
@@ -82,7 +82,7 @@ static void put_code(Figures *out, int figure, uint8_t code)
     out->codes[figure] = code;
 }
 
-/* probes.sources.figures.CounterMemory.rate; a NULL ``new`` is missing. */
+/* probes.figures.row.CounterMemory.rate; a NULL ``new`` is missing. */
 static void put_rate(Figures *out, int figure, Counter *old, const uint64_t *new, double scale)
 {
     uint64_t before = old->value, had = old->has;
@@ -130,7 +130,7 @@ static void read_text(int descriptor, Text *text)
     text->end = data + size;
 }
 
-/* probes.procfs.number_after, searched from ``from`` on. */
+/* probes.sampling.procfs.number_after, searched from ``from`` on. */
 static const uint64_t *number_after(const char *from, const char *end, const char *label, uint64_t *found)
 {
     size_t size = strlen(label), length;
@@ -201,7 +201,7 @@ typedef struct {
     int found;
 } Seen;
 
-/* One line of probes.sources.network.parse. */
+/* One line of probes.figures.network.parse. */
 static void see_line(const char *at, const char *end, const Link *links, size_t count, Seen *seen)
 {
     const char *colon = memrchr(at, ':', (size_t)(end - at));
@@ -273,7 +273,7 @@ static int read_traffic(Figures *out, Link *links, size_t count, const Text *tex
 
 /* Pressure: /proc/pressure */
 
-/* The total of the last line that begins with ``kind`` and has one: probes.sources.pressure.parse. */
+/* The total of the last line that begins with ``kind`` and has one: probes.figures.pressure.parse. */
 static const uint64_t *stalled(const Text *text, const char *kind, uint64_t *found)
 {
     static const char label[] = "total=";

@@ -1,4 +1,4 @@
-/* Reads one process from /proc: what probes.sources.process_files.ProcessFiles does, over a Record. See _process_step.c,
+/* Reads one process from /proc: what probes.figures.process_files.ProcessFiles does, over a Record. See _process_step.c,
    which includes this.
 
    process_files stays the definition: the same files in the same order, the same figures and codes. */
@@ -21,7 +21,7 @@ enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, RATE = 6, STUCK = 7, UNREAD
     DO(SHARE, "memory_ratio") DO(READ, "disk_read_bytes_per_second") DO(WRITTEN, "disk_write_bytes_per_second") \
     DO(CANCELLED, "disk_write_cancelled_bytes_per_second") DO(DELAY, "io_delay_ticks") \
     DO(VOLUNTARY, "voluntary_switches_per_second") DO(INVOLUNTARY, "involuntary_switches_per_second")
-/* probes.sources.process_files.FILES */
+/* probes.figures.process_files.FILES */
 #define PROCESS_FILES(DO) DO(STAT, "stat") DO(STATUS, "status") DO(IO, "io") DO(SCHEDSTAT, "schedstat")
 enum { PROCESS_METRICS(AS_PLACE) WIDTH };
 enum { PROCESS_FILES(AS_PLACE) FILES };
@@ -232,7 +232,7 @@ static int read_io(Record *record, const Tick *tick, Row row, char *text)
     return LIVES;
 }
 
-/* What probes.sources.process_files finds in a text that is split into words: the numbers at ``first`` and ``second``
+/* What probes.figures.process_files finds in a text that is split into words: the numbers at ``first`` and ``second``
    of at least ``least`` words; 1: found, 0: too few words, -1: no numbers. */
 static int find_numbers(const char *at, const char *end, int least, int first, int second, Number *one, Number *two)
 {

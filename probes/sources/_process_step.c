@@ -2,8 +2,8 @@
 
    A tick of a probe reads three files of a hundred processes. The kernel's part of that is 15 microseconds per process;
    in Python as much again went into taking the texts apart (docs/decisions/0011). What is read and what becomes of
-   it is in _process_reading.h; probes.sources.process_files stays the definition, tested equal over captured,
-   changed and hostile texts (tests/probes/sources/test_process_step.py).
+   it is in _process_reading.h; probes.figures.process_files stays the definition, tested equal over captured,
+   changed and hostile texts (tests/probes/figures/test_process_step.py).
 
    The state of a process is a Record among the bytes that the caller keeps; nothing is kept here. */
 
@@ -135,7 +135,7 @@ static PyObject *read_processes(PyObject *module, PyObject *arguments)
 }
 
 PyDoc_STRVAR(read_once_doc,
-"read_once(path, limit) -> data\n\nSee probes.procfs. Raises OSError.");
+"read_once(path, limit) -> data\n\nSee probes.sampling.procfs. Raises OSError.");
 
 static PyObject *read_once(PyObject *module, PyObject *arguments)
 {
@@ -173,7 +173,7 @@ PyDoc_STRVAR(read_host_doc,
 "read_host(descriptors, record, links, seconds, longest, hertz, page_size, speed, columns, values, codes)\n\n"
 "Read the files of the host, HOST_FILES ``descriptors`` (-1: there is none), and write its figures into ``values`` (float64)\n"
 "and ``codes``: into place i that of the number ``columns[i]`` (bytes), nothing where there is no such figure.\n"
-"``record`` (HOST_RECORD bytes, all 0 at first) and ``links`` (records of probes.sources.agreed.LINK) keep the counters;\n"
+"``record`` (HOST_RECORD bytes, all 0 at first) and ``links`` (records of probes.figures.agreed.LINK) keep the counters;\n"
 "``longest``: seconds that may have passed since the reading before; ``hertz``: ticks of a second in /proc/stat;\n"
 "``speed`` is that of the links, NaN: not known. Raises ValueError when the buffers do not fit.");
 
@@ -239,7 +239,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Compared by probes.sources.agreed. */
+/* Compared by probes.figures.agreed. */
 static int list_agreed(PyObject *table)
 {
     return 1 AGREE_NUMBER(VALID) AGREE_NUMBER(MISSING) AGREE_NUMBER(FIRST) AGREE_NUMBER(RESET) AGREE_NUMBER(RATE)
@@ -259,7 +259,7 @@ static int prepare(PyObject *module)
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_process_step", "Reads processes in C; see probes.sources.process_files.", 0, methods, slots,
+    PyModuleDef_HEAD_INIT, "_process_step", "Reads processes in C; see probes.figures.process_files.", 0, methods, slots,
     NULL, NULL, NULL,
 };
 

@@ -1,4 +1,4 @@
-/* Context switches and waiting time of first threads by taskstats, several at once; see probes.taskstats, which asks for
+/* Context switches and waiting time of first threads by taskstats, several at once; see probes.figures.taskstats, which asks for
    one after the other. See _process_reading.h, which includes this.
 
    The kernel answers each question of a message while it takes it. Eight at once: what it has just touched of a process for

@@ -1,4 +1,4 @@
-/* What is read of the texts of /proc: words and whole numbers, as Python's bytes.split and probes.procfs.whole find them. */
+/* What is read of the texts of /proc: words and whole numbers, as Python's bytes.split and probes.sampling.procfs.whole find them. */
 
 #include <stdint.h>
 #include <stdio.h>

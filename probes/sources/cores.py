@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from probes.procfs import OpenFile
+from probes.figures.host_figures import core_ticks
+from probes.figures.row import Row
+from probes.sampling.procfs import OpenFile
 from probes.sources import Request
-from probes.sources.figures import Row
-from probes.sources.host_figures import core_ticks
 from probes.sources.parts import CpuShares, PartSource
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from acquisition.model.codes import VALID
+from probes.figures.row import Row
 from probes.sources import Request
-from probes.sources.figures import Row
 from probes.sources.parts import PartSource
 
 

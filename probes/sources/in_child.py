@@ -28,14 +28,14 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
 from probes.metrics import RESOURCE_SETS
-from probes.reading import Reading
-from probes.schedule import Schedule, phase_of
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
+from probes.sampling.schedule import Schedule, phase_of
 from probes.sources import Request, Source
-from probes.sources.one_child import OneChild
-from probes.sources.tool_child import ToolChild
+from probes.tools.one_child import OneChild
+from probes.tools.tool_child import ToolChild
 
 
 def main(text: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 
-from probes.procfs import OpenFile, whole
+from probes.figures.network import LINK_SPEED, TRAFFIC, physical, speed_of
+from probes.figures.row import CounterMemory, Row, gauge
+from probes.sampling.procfs import OpenFile, whole
 from probes.sources import Request
-from probes.sources.figures import CounterMemory, Row, gauge
-from probes.sources.network import LINK_SPEED, TRAFFIC, physical, speed_of
 from probes.sources.parts import PartSource
 
 #: Names and links are looked at again after so many readings.

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 
 from acquisition.model.codes import MISSING, NAN, VALID
-from probes.procfs import OpenFile, number_after, read_once, whole
+from probes.figures.host_figures import core_ticks
+from probes.figures.row import Row, gauge
+from probes.sampling.procfs import OpenFile, number_after, read_once, whole
 from probes.sources import Request
-from probes.sources.figures import Row, gauge
-from probes.sources.host_figures import core_ticks
 from probes.sources.parts import CpuShares, PartSource
 
 _KIB = 1024

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from acquisition.model.identity import entity_id
 from acquisition.wire.table import Entity
 from probes.checks.rate import growth
-from probes.reading import Reading
+from probes.figures.host_figures import SHARES, shares
+from probes.figures.row import Row, cells, first
+from probes.sampling.reading import Reading
 from probes.sources import Request
-from probes.sources.figures import Row, cells, first
-from probes.sources.host_figures import SHARES, shares
 from probes.sources.polled import Polled
 
 

@@ -22,13 +22,13 @@ from acquisition.model.codes import MISSING, NAN, TIMEOUT, UNREADABLE
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
-from probes.discovery import Discovery, Found, still_there
-from probes.host_facts import HostFacts
-from probes.reading import Reading
+from probes.processes.discovery import Discovery, Found, still_there
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
 from probes.sources import Request
-from probes.sources.pidstat import PidstatParser, ProcessTick
 from probes.sources.procfs_processes import process_entity
-from probes.sources.tool_child import ToolChild, find_tool
+from probes.tools.pidstat import PidstatParser, ProcessTick
+from probes.tools.tool_child import ToolChild, find_tool
 
 #: How long to wait for more of a tick before reading on.
 _MOMENT = 0.02

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 
 class Polled:

@@ -9,15 +9,15 @@ from acquisition.model.codes import MISSING, NAN
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
-from probes.host_facts import HostFacts
+from probes.figures.agreed import PROCESSES
+from probes.figures.host_figures import CpuFigures, MemoryFigures, PagingFigures
+from probes.figures.host_table import HostTable
+from probes.figures.network import NetworkFigures
+from probes.figures.row import Figures, Row, cells, wanted
 from probes.metrics import HOST_FIGURES
-from probes.reading import Reading
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
 from probes.sources import Request
-from probes.sources.agreed import PROCESSES
-from probes.sources.figures import Figures, Row, cells, wanted
-from probes.sources.host_figures import CpuFigures, MemoryFigures, PagingFigures
-from probes.sources.host_table import HostTable
-from probes.sources.network import NetworkFigures
 from probes.sources.polled import Polled
 
 

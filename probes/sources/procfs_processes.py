@@ -8,18 +8,19 @@ from array import array
 from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import DAEMON, Entity
-from probes.discovery import Discovery, Found, is_daemon
-from probes.host_facts import HostFacts
+from probes.figures import process_table
+from probes.figures.process_files import ALL_CPU, COLUMNS, FILES, WIDTH, Units
+from probes.figures.taskstats import connect
 from probes.metrics import PROCESSES
-from probes.reading import Reading
-from probes.sources import Request, process_table
+from probes.processes.discovery import Discovery, Found, is_daemon
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
+from probes.sources import Request
 from probes.sources.polled import Polled
-from probes.sources.process_files import ALL_CPU, COLUMNS, FILES, WIDTH, Units
-from probes.taskstats import connect
 
 #: Descriptors that are left for everything else.
 _RESERVED = 64
-_PIDFDS = 1  #: of a virtual machine (``probes.sources.endings``)
+_PIDFDS = 1  #: of a virtual machine (``probes.processes.endings``)
 _STATUS, _SCHEDSTAT = FILES.index("status"), FILES.index("schedstat")
 
 

@@ -16,22 +16,23 @@ from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
 from acquisition.wire.table import Entity
-from probes.discovery import Discovery, Found
-from probes.guest_process import Process, VcpuFinder
-from probes.host_facts import HostFacts
+from probes.figures import vms_suffering
+from probes.figures.process_files import ALL_CPU, SYSTEM, USER, WIDTH
 from probes.metrics import PROCESSES, VMS
-from probes.qemu import Guest
-from probes.reading import Reading
-from probes.sources import Request, vms_suffering
-from probes.sources.endings import Endings
-from probes.sources.guest_hugepages import GuestHugepages
-from probes.sources.guest_traffic import GuestTraffic
-from probes.sources.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
-from probes.sources.guest_vcpus import Cell, Times, VcpuTimes
+from probes.processes.discovery import Discovery, Found
+from probes.processes.endings import Endings
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
+from probes.sources import Request
 from probes.sources.polled import Polled
-from probes.sources.process_files import ALL_CPU, SYSTEM, USER, WIDTH
 from probes.sources.procfs_processes import Watched
-from probes.vm_identity import Identity, identities
+from probes.vms.guest_hugepages import GuestHugepages
+from probes.vms.guest_process import Process, VcpuFinder
+from probes.vms.guest_traffic import GuestTraffic
+from probes.vms.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
+from probes.vms.guest_vcpus import Cell, Times, VcpuTimes
+from probes.vms.qemu import Guest
+from probes.vms.vm_identity import Identity, identities
 
 _REFRESH = 60  #: readings after which the vCPUs of a guest are counted again, those of some guests at each
 HUGEPAGES = "hugepages"

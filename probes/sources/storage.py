@@ -23,12 +23,12 @@ from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
-from probes.host_facts import HostFacts
-from probes.reading import Reading
-from probes.schedule import MARGIN
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
+from probes.sampling.schedule import MARGIN
 from probes.sources import Request
 from probes.sources.polled import Polled
-from probes.sources.tool_child import find_tool
+from probes.tools.tool_child import find_tool
 
 _KEPT_FREE = 0.05  #: of the file system, beside the file
 _BLOCK = 512  #: bytes of st_blocks (stat(2))

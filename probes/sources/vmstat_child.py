@@ -11,16 +11,16 @@ its columns; what /proc says beside it counts.
 from __future__ import annotations
 
 from acquisition.model.metric import ResourceSet
-from probes.host_facts import HostFacts
+from probes.figures.host_figures import MemoryFigures
+from probes.figures.row import Row, wanted
 from probes.metrics import VMSTAT_METRICS
-from probes.reading import Reading
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
 from probes.sources import Request
-from probes.sources.figures import Row, wanted
-from probes.sources.host_figures import MemoryFigures
-from probes.sources.one_child import OneChild
 from probes.sources.procfs_host import all_figures, host_entity
-from probes.sources.tool_child import ToolChild, find_tool
-from probes.sources.vmstat import VmstatParser
+from probes.tools.one_child import OneChild
+from probes.tools.tool_child import ToolChild, find_tool
+from probes.tools.vmstat import VmstatParser
 
 #: What is taken from a line of vmstat.
 _FROM_VMSTAT = frozenset(VMSTAT_METRICS).difference(MemoryFigures.metrics)

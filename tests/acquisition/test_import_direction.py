@@ -94,7 +94,7 @@ LEAN = [
     "acquisition.wire.keys",
     "acquisition.wire.position",
     "acquisition.wire.table",
-    "probes.agent",
+    "probes.loop.agent",
     "probes.sources.pidstat_child",
     "probes.sources.procfs_host",
     "probes.sources.procfs_processes",

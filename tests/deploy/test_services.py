@@ -15,7 +15,7 @@ import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.shards.servers.launch import Shards
-from probes.probe import ring_path
+from probes.loop.probe import ring_path
 from tests.support import ROOT, stuck_thread
 from tests.support.fixture_types import StartCluster
 from tests.support.processes import started

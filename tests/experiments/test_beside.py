@@ -17,9 +17,9 @@ from experiments.beside.prometheus import RULES, SETTINGS
 from experiments.beside.script import BUSY, CALM_CORES, DEAD, IDLE, Change, Move, Overload, Plan, Stage
 from experiments.beside.tree import HostTree
 from experiments.harness.outcome import RESULTS
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
 from probes.metrics import HOST, VMS
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
 from probes.sources.procfs_host import HostSource
 from probes.sources.procfs_vms import VmSource
 from tests.support import ROOT

@@ -19,7 +19,7 @@ from filters.kernels import numpy_step
 from filters.service import teller
 from filters.worker.step import native
 from probes.checks import range as range_check
-from probes.sources import pidstat_header, vmstat
+from probes.tools import pidstat_header, vmstat
 
 
 def found(tmp_path, *arguments):

@@ -8,8 +8,8 @@ METRIC = Addition(
     "toy_metric.py",
     "probes/sources/toy_metric.py",
     "probes/metrics.py",
-    ', "probes.sources.vms_suffering")',
-    ', "probes.sources.vms_suffering", "probes.sources.toy_metric")',
+    ', "probes.figures.vms_suffering")',
+    ', "probes.figures.vms_suffering", "probes.sources.toy_metric")',
 )
 CHECK = Addition(
     "toy_check.py", "probes/checks/toy_check.py", "probes/checks/__init__.py", ', "first")', ', "first", "toy_check")'

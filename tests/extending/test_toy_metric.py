@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from acquisition.model.codes import VALID
-from probes.host_facts import HostFacts
-from probes.sources.figures import Row
+from probes.figures.row import Row
+from probes.sampling.host_facts import HostFacts
 from tests.extending.toys import toy_metric
 from tests.support.extended_tree import FIXTURES, ExtendedPipeline, ExtendedTree
 from tests.support.waiting import eventually

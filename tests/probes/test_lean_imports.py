@@ -31,7 +31,10 @@ HEAVY = (
     "subprocess",
     "tomllib",
 )
-EVERYTHING = ("probes.agent", *(f"probes.sources.{name}" for name in ("procfs_host", "procfs_processes", "procfs_vms")))
+EVERYTHING = (
+    "probes.loop.agent",
+    *(f"probes.sources.{name}" for name in ("procfs_host", "procfs_processes", "procfs_vms")),
+)
 #: A probe that starts, up to the moment when the agent takes its process over.
 BECOMING = """
 import os, sys
@@ -54,11 +57,15 @@ def test_nothing_heavy_is_imported(names: tuple[str, ...]) -> None:
     loaded = imported(*names)
     assert "hiredis" in loaded
     assert not loaded.intersection(HEAVY)
-    assert not {name for name in loaded if name.startswith(("filters", "experiments", "deploy", "probes.replay"))}
+    assert not {
+        name for name in loaded if name.startswith(("filters", "experiments", "deploy", "probes.captures.replay"))
+    }
 
 
 def test_a_probe_that_reads_proc_does_not_load_the_tool_parsers() -> None:
-    assert not {"probes.sources.vmstat", "probes.sources.pidstat", "probes.dry_run"}.intersection(imported(*EVERYTHING))
+    assert not {"probes.tools.vmstat", "probes.tools.pidstat", "probes.loop.dry_run"}.intersection(
+        imported(*EVERYTHING)
+    )
 
 
 @pytest.mark.parametrize("switch", [{}, {"PYTHONDONTWRITEBYTECODE": "1"}], ids=["plain", "not written"])

@@ -2,7 +2,7 @@ import math
 
 from probes import metrics
 from probes.metrics import HOST, PIDSTAT_METRICS, PROCESSES, RESOURCE_SETS, VMS, VMSTAT_METRICS, WITHIN_MEMORY
-from probes.sources import vmstat
+from probes.tools import vmstat
 from tests.support import ROOT
 
 DOCUMENT = ROOT / "docs" / "metrics.md"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from probes.account import lacking
+from probes.loop.account import lacking
 from tests.support import ROOT
 from tests.support.processes import started
 

@@ -11,7 +11,7 @@ from acquisition.model.check_kind import CheckKind
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.metrics import RESOURCE_SETS
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 from tests.support import FIXTURES
 
 CAPTURES = FIXTURES / "checks"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from probes.checks import rate
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
 from probes.metrics import VMS
-from probes.reading import Reading
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
 from probes.sources.procfs_vms import VmSource
 from tests.support.guest_proc import GuestProc
 

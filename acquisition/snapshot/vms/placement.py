@@ -255,7 +255,7 @@ class Placements:
     ``contested`` holds those that several processes have, by id: few. A reader that walks over rows skips
     those for which ``is_shadow`` is true: they are not their VM's place, and their figures not its load. ``copies`` are
     the ids of VMs that another one has the uuid of, by host id and entity id of each process: ``HOST:NAME``, as in
-    ``probes.vm_identity``.
+    ``probes.vms.vm_identity``.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ import pytest
 
 from acquisition.status.finding import NOTE, of_probes
 from acquisition.wire.status import Status
-from probes.account import reads_others
+from probes.loop.account import reads_others
 
 
 def report(said: object) -> Status:
@@ -33,7 +33,7 @@ def test_only_what_is_refused_is_unreadable(
             return b"Name:\tx\nCapEff:\t%s\nCapBnd:\t0\n" % capabilities
         raise error
 
-    monkeypatch.setattr("probes.account.read_once", read)
+    monkeypatch.setattr("probes.loop.account.read_once", read)
     assert reads_others() == readable
     capabilities = b"0000000000080004"
     assert reads_others()

@@ -8,7 +8,7 @@ import time
 from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.wire.table import Entity
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 from probes.sources import Request
 from probes.sources.polled import Polled
 

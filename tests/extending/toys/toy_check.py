@@ -6,7 +6,7 @@ from acquisition.model.check_kind import CheckKind, Parameter
 from acquisition.model.codes import INCONSISTENT, VALID
 from acquisition.model.metric import ResourceSet
 from probes.checks.check import Check, CheckSettings, column_of, nothing, setting
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 
 _FEWEST = Parameter("fewest_bytes", 1, 0, 1 << 40, "free memory below this is not believed")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from acquisition.model.metric import GAUGE, Metric
-from probes.host_facts import HostFacts
-from probes.procfs import OpenFile
-from probes.sources.figures import Row, gauge
+from probes.figures.row import Row, gauge
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.procfs import OpenFile
 
 METRICS = (Metric("load_average_1m", "tasks", GAUGE, 0.0, 4194304.0, "tasks that run or want to, over a minute"),)
 

@@ -10,7 +10,7 @@ import pytest
 from filters.decisions.overload_detection import threshold
 from filters.decisions.picture import VALID, Host, Reading
 from filters.decisions.verdict import Outcome
-from probes.sources.vms_suffering import VmsSuffering
+from probes.figures.vms_suffering import VmsSuffering
 from tests.support.sampled_guest import SampledGuest
 
 

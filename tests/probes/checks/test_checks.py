@@ -13,7 +13,7 @@ from acquisition.wire.table import Entity
 from probes.checks import REGISTRY, build_pipeline
 from probes.checks.timeout import timed_out
 from probes.metrics import HOST, PROCESSES, RESOURCE_SETS, VMS
-from probes.reading import Reading
+from probes.sampling.reading import Reading
 from tests.support import ROOT
 from tests.support.check_cases import CAPTURES, code_names, run_fixture
 

@@ -12,14 +12,14 @@ import pytest
 
 from acquisition.model.codes import FIRST, MISSING, NAN, RATE, RESET, VALID
 from probes.checks import build_pipeline
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
+from probes.figures.host_figures import worst_core
 from probes.metrics import HOST, RESOURCE_SETS
-from probes.reading import Reading
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
 from probes.sources import REGISTRY, Request, Source, create
 from probes.sources.cores import CoreSource
 from probes.sources.filesystems import FilesystemSource
-from probes.sources.host_figures import worst_core
 from probes.sources.interfaces import InterfaceSource
 from probes.sources.numa_nodes import NodeSource, cpus_of
 from probes.sources.procfs_host import HostSource

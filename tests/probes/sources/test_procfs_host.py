@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from acquisition.model.codes import FIRST, MISSING, RESET, STUCK, VALID
-from probes.host_facts import HostFacts, Suffering
+from probes.figures import hugepages, vms_suffering
+from probes.figures.host_figures import SHARES, CpuFigures, cpu_ticks
+from probes.figures.network import link_speed, parse, physical, total
+from probes.figures.row import CounterMemory, Row
 from probes.metrics import HOST
-from probes.reading import Reading
-from probes.sources import hugepages, vms_suffering
-from probes.sources.figures import CounterMemory, Row
-from probes.sources.host_figures import SHARES, CpuFigures, cpu_ticks
-from probes.sources.network import link_speed, parse, physical, total
+from probes.sampling.host_facts import HostFacts, Suffering
+from probes.sampling.reading import Reading
 from probes.sources.procfs_host import HostSource
 from tests.support import FIXTURES
 

@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from acquisition.model.codes import FIRST, MISSING, RATE, RESET, VALID
-from probes import taskstats
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
+from probes.figures import process_table, taskstats
+from probes.figures.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
 from probes.metrics import PROCESSES
-from probes.reading import Reading
-from probes.sources import process_table
-from probes.sources.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
+from probes.sampling.reading import Reading
 from probes.sources.procfs_processes import ProcessSource, wanted_files
 from tests.support import FIXTURES
 from tests.support.processes import started

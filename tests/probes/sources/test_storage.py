@@ -18,10 +18,10 @@ from acquisition.shards.servers.launch import Shards
 from acquisition.status.figures import of_sources
 from acquisition.status.finding import STALE, Finding
 from acquisition.wire.status import Status
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
 from probes.metrics import STORAGE
 from probes.probe_command import modules
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
 from probes.sources import Request, create
 from probes.sources.storage import Options, Point, Refused, arguments, obstacle, parse
 from tests.support import ROOT

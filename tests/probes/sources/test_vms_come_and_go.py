@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from probes.discovery import Discovery, Selection
-from probes.host_facts import HostFacts
 from probes.metrics import VMS
+from probes.processes.discovery import Discovery, Selection
+from probes.sampling.host_facts import HostFacts
 from probes.sources.procfs_vms import VmSource
 from tests.support.waiting import eventually
 
@@ -65,7 +65,7 @@ def test_guest_is_seen_when_its_process_becomes_one(
     start: Start, rights: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not rights:  # executables of other users cannot be read
-        monkeypatch.setattr("probes.discovery.executable", lambda base: None)
+        monkeypatch.setattr("probes.processes.discovery.executable", lambda base: None)
     here = Here()
     with closing(here.source):
         here.names()

@@ -1,0 +1,1 @@
+"""Captures of what a machine prints, and their replay."""

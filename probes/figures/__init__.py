@@ -1,0 +1,1 @@
+"""Figures of the host and of its processes from /proc and /sys, together in C."""

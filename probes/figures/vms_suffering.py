@@ -1,0 +1,57 @@
+"""How much the VMs of a host suffer, of what the source of its VMs found last: all together, and the worst of them.
+
+MISSING where no VMs are read, or where what one of them suffers is not known. One that has just come adds nothing yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acquisition.model.codes import FIRST, MISSING, NAN, VALID
+from probes.figures.row import Row
+from probes.sampling.host_facts import HostFacts, Suffering
+from probes.sampling.metric_kinds import cores
+
+METRICS = (
+    cores("vms_suffering_ratio", "vcpu_suffering_ratio of all its VMs together"),
+    cores("vms_worst_suffering_ratio", "vcpu_suffering_ratio of the VM that suffers most"),
+)
+_TICKS = 2.5  #: for which what was found is that of now
+
+
+def create(facts: HostFacts) -> VmsSuffering:
+    """See ``probes.metrics.HOST_FIGURES``."""
+    return VmsSuffering(facts)
+
+
+def summed(values: Sequence[float], codes: Sequence[int], interval: float) -> Suffering:
+    """The sum and the worst of what all VMs suffer, which are read once in ``interval`` seconds."""
+    code = next((each for each in codes if each not in (VALID, FIRST)), VALID)
+    known = [value for value, each in zip(values, codes, strict=True) if each == VALID]
+    if code != VALID or (codes and not known):
+        return Suffering(NAN, NAN, code or FIRST, _TICKS * interval)
+    return Suffering(sum(known), max(known, default=0.0), VALID, _TICKS * interval)
+
+
+class VmsSuffering:
+    """See ``Figures``."""
+
+    metrics = tuple(metric.name for metric in METRICS)
+
+    def __init__(self, facts: HostFacts) -> None:
+        self._facts = facts
+        self._found: Suffering | None = None
+        self._age = 0.0
+
+    def read(self, seconds: float, row: Row) -> None:
+        """See ``Figures``."""
+        found, before = self._facts.suffering, self._found
+        self._found = found
+        self._age = self._age + seconds if found is before else 0.0
+        if found is None or self._age > found.seconds:
+            row.update((name, (NAN, MISSING)) for name in self.metrics)
+            return
+        row.update(zip(self.metrics, ((found.all, found.code), (found.worst, found.code)), strict=True))
+
+    def close(self) -> None:
+        """See ``Figures``."""

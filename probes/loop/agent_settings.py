@@ -1,0 +1,89 @@
+"""What the agent needs to know, resolved from the configuration: plain values as JSON.
+
+The configuration is read and validated with tools that would cost every probe several
+megabytes, so another process does that (``probes.probe_command``) and hands over the
+result: at the start through an inherited descriptor, at SIGHUP through a pipe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from acquisition.errors import DataError
+
+
+class ModuleSettings(NamedTuple):
+    """One monitor module; ``metrics`` are the chosen ones, never empty; ``options`` are of its source alone."""
+
+    resource_set: str
+    source: str
+    interval: float
+    metrics: tuple[str, ...]
+    options: Mapping[str, Any] = {}
+
+
+class AgentSettings(NamedTuple):
+    """Everything resolved. ``compiler`` is the command that makes this document again at SIGHUP.
+
+    ``owners``, ``authority`` and ``password_file`` as those of acquisition.link.trust.credentials.
+    ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
+    ``selection`` has the fields of probes.processes.discovery.Selection;
+    ``checks``: name -> table.
+    """
+
+    host: str
+    seeds: tuple[tuple[str, int], ...]
+    state_directory: str
+    username: str
+    password: str
+    owners: tuple[int, ...]
+    authority: str
+    password_file: str
+    timeout: float
+    ring_path: str
+    ring_bytes: int
+    ring_seconds: float
+    position_interval: float
+    shed_after: float
+    discovery_interval: float
+    modules: tuple[ModuleSettings, ...]
+    selection: dict[str, Any]
+    checks: dict[str, dict[str, Any]]
+    compiler: tuple[str, ...]
+    ticks: int = 0  #: stop after so many ticks of the shortest interval; 0: never
+    seconds: float = 0.0  #: stop after so many seconds; 0: never
+    dry_run: bool = False
+    wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
+    signing: tuple[str, str] | None = None  #: number and secret of this host's key, in hex
+    scope: str = ""  #: the cluster that numbers this host's VMs
+    log: dict[str, int] | None = None  #: the level of each category of acquisition.log; None: as they are
+
+    def connection(self) -> tuple[object, ...]:
+        """What the writer and its outbox are made of; a password that lies in a file is read with each login."""
+        return self._replace(password="" if self.password_file else self.password)[:14]
+
+
+def encode(settings: AgentSettings) -> bytes:
+    """The JSON document."""
+    return json.dumps(settings._asdict(), separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> AgentSettings:
+    """The settings in a document. Raises DataError if it is invalid."""
+    try:
+        document: dict[str, Any] = json.loads(data)
+        document["seeds"] = tuple((str(host), int(port)) for host, port in document["seeds"])
+        document["modules"] = tuple(
+            ModuleSettings(resource_set, source, float(interval), tuple(metrics), dict(options))
+            for resource_set, source, interval, metrics, options in document["modules"]
+        )
+        document["owners"] = tuple(map(int, document["owners"]))
+        if document["signing"] is not None:
+            number, secret = document["signing"]
+            document["signing"] = (str(number), str(secret))
+        document["compiler"] = tuple(document["compiler"])
+        return AgentSettings(**document)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"no agent settings: {error}") from error

@@ -1,0 +1,1 @@
+"""Processes of the host: which there are, and which of them to watch."""

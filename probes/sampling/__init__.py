@@ -1,0 +1,1 @@
+"""What all sources share: readings, files of /proc, facts of the host, deadlines."""

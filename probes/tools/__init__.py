@@ -1,0 +1,1 @@
+"""Tools vmstat and pidstat: the children that run them, and their parsers."""

@@ -1,0 +1,163 @@
+"""Traffic of guests: that of the tap interfaces which their processes hold open, each in its own network namespace.
+
+The host sees a tap from the other side: what it transmits into one the guest receives. A tap of the same name may be
+in every namespace, so each guest's are looked for in /proc/PID/net/dev. The inode of that file tells namespaces apart,
+which takes no right (/proc/PID/ns/net takes CAP_SYS_PTRACE): guests of one namespace share a reading.
+
+A namespace lives as long as a descriptor of its files: but for that of the host none is kept open.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from acquisition.model.codes import MISSING, NAN
+from probes.checks.rate import UNKNOWN_LINK, growth
+from probes.figures.network import Traffic, total
+from probes.figures.row import CounterMemory
+from probes.processes.discovery import Found
+from probes.vms.guest_process import taps
+
+NO_RIGHT = "its open files may not be read (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE)"
+NO_TAP = "it has no tap interface open"
+MACVTAP = "it uses macvtap, whose bytes are not attributed"
+ELSEWHERE = "a tap that it has open is not among the interfaces of its network namespace"
+#: Descriptors are looked at again when their number has changed, and otherwise after so many readings; where the kernel
+#: does not count them (before Linux 6.2) after so few.
+_SELDOM, _OFTEN = 60, 2
+_HOST = 0  #: the namespace of the probe
+
+Cell = tuple[float, int]  #: value and validity code
+_Interfaces = dict[str, tuple[int, int]]
+
+
+class Cards(NamedTuple):
+    """The ``taps`` of a guest, their network ``namespace``, and how many ``files`` the process had open. ``missing``:
+    why its traffic is not known, "" where it is."""
+
+    taps: tuple[str, ...]
+    namespace: int
+    files: int
+    missing: str
+
+
+class _Guest:
+    """What is remembered of one."""
+
+    __slots__ = ("cards", "cells", "counters", "missing")
+
+    def __init__(self, cards: Cards) -> None:
+        self.cards = cards
+        self.counters = CounterMemory()
+        self.missing = ""
+        self.cells: tuple[Cell, Cell] = (NAN, MISSING), (NAN, MISSING)
+
+    def has(self, cards: Cards) -> None:
+        """Take what was found of its network cards."""
+        self.cards = cards
+        self.counters.keep([f"{name}{way}" for name in cards.taps for way in range(2)])
+
+    def count(self, interfaces: _Interfaces, seconds: float) -> None:
+        """Take a reading of its namespace, ``seconds`` after the previous one."""
+        names = self.cards.taps
+        there = bool(names) and all(name in interfaces for name in names)
+        self.missing = self.cards.missing or ("" if there else ELSEWHERE)
+        if not there:
+            self.counters = CounterMemory()
+            self.cells = (NAN, MISSING), (NAN, MISSING)
+            return
+        most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
+        received, transmitted = (
+            total([self.counters.rate(f"{name}{way}", interfaces[name][way], seconds, most=most) for name in names])
+            for way in (1, 0)
+        )
+        self.cells = received, transmitted
+
+
+class GuestTraffic:
+    """What all guests of a host receive and transmit, below ``proc``."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self._host = Traffic(proc)
+        self._guests: dict[tuple[int, int], _Guest] = {}  # by pid and start, in the order of the newest reading
+        self._turn = 0
+
+    def read(self, guests: Sequence[Found], seconds: float) -> bool:
+        """Read the traffic of these, ``seconds`` after the previous reading; whether what is missing has changed."""
+        before = [guest.missing for guest in self._guests.values()]
+        self._turn += 1
+        self._guests = {(each.pid, each.start): self._look(number, each) for number, each in enumerate(guests)}
+        seen: dict[int, _Interfaces] = {}
+        for (pid, _), guest in self._guests.items():
+            if not guest.cards.missing and guest.cards.namespace not in seen:
+                seen[guest.cards.namespace] = self._interfaces(pid, guest.cards.namespace)
+            guest.count(seen.get(guest.cards.namespace, {}), seconds)
+        return before != [guest.missing for guest in self._guests.values()]
+
+    def _look(self, number: int, found: Found) -> _Guest:
+        guest, base = self._guests.get((found.pid, found.start)), f"{self._proc}/{found.pid}"
+        files = _size(f"{base}/fd")
+        if guest is None:
+            return _Guest(self._cards(found.pid, files))
+        if guest.cards.files != files or (number + self._turn) % (_SELDOM if files else _OFTEN) == 0:
+            guest.has(self._cards(found.pid, files))
+        return guest
+
+    def _cards(self, pid: int, files: int) -> Cards:
+        try:
+            names = taps(self._proc, pid)
+        except PermissionError:
+            return Cards((), _HOST, files, NO_RIGHT)
+        except OSError:  # it has just ended
+            names = []
+        if any(name.startswith("/") for name in names):
+            return Cards((), _HOST, files, MACVTAP)
+        return Cards(tuple(names), namespace_of(self._proc, pid), files, "" if names else NO_TAP)
+
+    def _interfaces(self, pid: int, namespace: int) -> _Interfaces:
+        try:
+            if namespace == _HOST:
+                return self._host.read()
+            with closing(Traffic(f"{self._proc}/{pid}")) as own:
+                return own.read()
+        except OSError:
+            return {}
+
+    def missing(self, found: Found) -> str:
+        """Why the traffic of a guest is MISSING, "" where it is not."""
+        guest = self._guests.get((found.pid, found.start))
+        return "" if guest is None else guest.missing
+
+    def columns(self) -> list[tuple[array[float], bytes]]:
+        """What all guests receive and what they transmit: values and codes, in the order of the newest reading."""
+        ways = [[guest.cells[way] for guest in self._guests.values()] for way in range(2)]
+        return [(array("d", [value for value, _ in cells]), bytes([code for _, code in cells])) for cells in ways]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._host.close()
+
+
+def namespace_of(proc: str, pid: int) -> int:
+    """The network namespace of a process: 0 for that of the host, and where a capture does not say."""
+    own = _inode(f"{proc}/{pid}/net/dev")
+    return _HOST if own == _inode(f"{proc}/net/dev") else own
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return _HOST

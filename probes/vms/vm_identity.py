@@ -1,0 +1,79 @@
+"""What each VM of a host is called: the id that follows it from host to host, and its labels (pure).
+
+The id is the uuid; where there is none, or it does not tell VMs apart, the owner's own key within ``[probe.vms]
+scope`` (``kubevirt:SCOPE/NAMESPACE/NAME``, ``pve:SCOPE/VMID``). What has neither, and a VM with the id of an older
+process of this host under another name (a copy), is known here only: HOST:NAME, with the label ``local``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from probes.processes.discovery import Found
+from probes.sampling.host_facts import HostFacts
+from probes.vms.guest_process import Process
+from probes.vms.qemu import Guest
+
+_NONE: Mapping[Process, str] = {}
+_NOBODY: Mapping[int, float] = {}
+LOCAL = "local"  #: the label of a VM that no other host can know by its id
+
+
+class Identity(NamedTuple):
+    """``stable`` id and what it says of itself."""
+
+    stable: str
+    labels: dict[str, str]
+
+
+def identities(
+    facts: HostFacts,
+    found: Iterable[Found],
+    arrived: Mapping[int, float] = _NOBODY,
+    before: Mapping[Process, str] = _NONE,
+) -> dict[int, Identity]:
+    """Those of all VMs of a host, by pid. ``arrived``: when those that were started to receive a guest first ran it,
+    seconds after the boot of the host. A VM that had a stable id ``before`` keeps it for as long as its process lives,
+    whichever others come and go."""
+    names: dict[str, str] = {}  # of those that have an id
+    made = {}
+    for each in sorted(found, key=lambda each: ((each.pid, each.start) not in before, each.start, each.pid)):
+        guest = each.guest
+        if guest is None:
+            continue
+        stable = wide = _wide(guest, facts.scope)
+        known = before.get((each.pid, each.start))
+        if known is not None:
+            stable = known
+        elif not wide or names.get(wide, guest.name) != guest.name:
+            stable = f"{facts.name}:{guest.name or each.pid}"
+            if stable in names:
+                stable = f"{stable}:{each.pid}"
+        names.setdefault(stable, guest.name)
+        made[each.pid] = Identity(stable, _labels(facts, each, guest, stable != wide, arrived.get(each.pid)))
+    return made
+
+
+def _wide(guest: Guest, scope: str) -> str:
+    """The id that holds on every host, "" without one."""
+    key = guest.owner.key
+    if key is not None and (guest.owner.instead or not guest.uuid):
+        return f"{key[0]}:{scope}/{key[1]}"
+    return guest.uuid
+
+
+def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool, arrived: float | None) -> dict[str, str]:
+    """``started`` (seconds after the boot of the host) tells where a VM is while two hosts report it, and so do
+    ``accelerator`` and ``incoming`` (it was started to receive a guest, which has not run yet) where they are known.
+    ``received``: when such a guest first ran here, as ``started``."""
+    labels = {"pid": str(found.pid), "host": facts.name, "started": f"{found.start / facts.hertz:.2f}"}
+    if guest.uuid:
+        labels["uuid"] = guest.uuid
+    if guest.accelerator:
+        labels["accelerator"] = guest.accelerator
+    if guest.incoming:
+        labels |= {"incoming": "yes"} if arrived is None else {"received": f"{arrived:.2f}"}
+    if local:
+        labels[LOCAL] = "yes"
+    return {**labels, **dict(guest.owner.labels)}
