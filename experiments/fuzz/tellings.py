@@ -22,7 +22,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
 from filters.decisions.picture import CPU, Host, Picture, Reading
-from filters.service.teller import Teller
+from filters.service.ticks.event_recorder import Teller
 
 TOLD, EVENT = "told", "event"
 _LAYOUT = Layout()

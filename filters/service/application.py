@@ -19,14 +19,14 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acquisition import log
-from filters.service import access, parameters
-from filters.service.access import Access
-from filters.service.answer import JSON, Answer, conditions, matches, send_answer
-from filters.service.desk import Desk
-from filters.service.parameters import LATEST, READING
-from filters.service.problem import CONTENT_TYPE, Problem
-from filters.service.resource import Request, Resource
-from filters.service.tick_cache import NewestCache
+from filters.service.http import access, parameters
+from filters.service.http.access import Access
+from filters.service.http.answer import JSON, Answer, conditions, matches, send_answer
+from filters.service.http.parameters import LATEST, READING
+from filters.service.http.problem import CONTENT_TYPE, Problem
+from filters.service.interface.resource import Request, Resource
+from filters.service.ticks.executor import Desk
+from filters.service.ticks.tick_cache import NewestCache
 
 LOG = log.category("serve.http")
 #: Paths that show data; the others are the page's files, which show none until they are given the token.

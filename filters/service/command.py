@@ -13,8 +13,8 @@ from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError, ShardpulseError, UnavailableError, UsageError
 from acquisition.threads import end_with_threads
-from filters.service.access import Access, access
-from filters.service.server import Server, allow_descriptors, listen, obey_signals, server
+from filters.service.http.access import Access, access
+from filters.service.http.server import Server, allow_descriptors, listen, obey_signals, server
 from filters.service.service import Service
 
 _DESCRIPTION = """\

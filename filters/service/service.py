@@ -23,20 +23,20 @@ from filters.decisions.method import method_of
 from filters.judging.judge import TickJudge
 from filters.judging.labels import Labels
 from filters.runtime.memory import TickSweeper
-from filters.service.access import Access, check_writer
-from filters.service.answer import JSON
 from filters.service.application import application, routes
-from filters.service.condition import Condition
-from filters.service.desk import Desk
-from filters.service.latest import LatestReading
-from filters.service.page import page_routes
-from filters.service.rates import Rates
-from filters.service.reading_thread import ReadingThread
-from filters.service.recents import Recents
-from filters.service.resource import Parts, Request, Resource
+from filters.service.http.access import Access, check_writer
+from filters.service.http.answer import JSON
+from filters.service.http.page import page_routes
+from filters.service.http.rates import Rates
+from filters.service.interface.resource import Parts, Request, Resource
 from filters.service.resources import declared
-from filters.service.stream import Hub, event, events_of
-from filters.service.tick_cache import NewestCache, TickCache
+from filters.service.ticks.condition import Condition
+from filters.service.ticks.executor import Desk
+from filters.service.ticks.latest import LatestReading
+from filters.service.ticks.reading_thread import ReadingThread
+from filters.service.ticks.recents import Recents
+from filters.service.ticks.stream import Hub, event, events_of
+from filters.service.ticks.tick_cache import NewestCache, TickCache
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005

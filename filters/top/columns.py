@@ -18,8 +18,8 @@ from acquisition.snapshot.values.states import STATES
 from acquisition.wire.records.planes import Plane
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.sparkline import bars, full_height
-from filters.top.history import LENGTH, History
-from filters.top.listing import ENTITIES, HOSTS, METRICS, STATE_CURRENT, Listing
+from filters.top.listings.history import LENGTH, History
+from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, STATE_CURRENT, Listing
 from filters.top.look import Look
 
 MISSING = "missing"
@@ -195,7 +195,7 @@ def _of_vms(metric: str, title: str, unit: str, help_: str) -> Column:
     return Column(metric, title, max(7, len(title)), cell, text, help=help_, rank=4, absent=MISSING)
 
 
-#: By the metrics of filters.top.entities.OWN_OF_VMS.
+#: By the metrics of filters.top.listings.entities.OWN_OF_VMS.
 OF_VMS = (
     _of_vms("vcpu_count", "VCPUS", "count", "virtual CPUs that a VM has now"),
     _of_vms(

@@ -38,9 +38,9 @@ from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import columns, plain
 from filters.top.columns import Rows, visible_rows
 from filters.top.contents import Observation, develop, shown
-from filters.top.entities import sets_of
-from filters.top.hosts import list_hosts
-from filters.top.listing import HOSTS, Listing
+from filters.top.listings.entities import sets_of
+from filters.top.listings.hosts import list_hosts
+from filters.top.listings.listing import HOSTS, Listing
 from filters.top.look import Look, speaks_utf8
 from filters.top.loop import Session
 from filters.top.plain import document

@@ -13,10 +13,10 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.recent import RecentTable
 from acquisition.status.health import Health
-from filters.top import entities, history
-from filters.top.history import History, history_of_block, history_of_hosts
-from filters.top.hosts import list_hosts
-from filters.top.listing import HOSTS, Listing
+from filters.top.listings import entities, history
+from filters.top.listings.history import History, history_of_block, history_of_hosts
+from filters.top.listings.hosts import list_hosts
+from filters.top.listings.listing import HOSTS, Listing
 from filters.top.view import Level, View, level_of_set
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from filters.top import columns
-from filters.top.listing import ENTITIES, HOSTS, METRICS
+from filters.top.listings.listing import ENTITIES, HOSTS, METRICS
 from filters.top.view import (
     HELP,
     SHARDS,

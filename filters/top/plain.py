@@ -11,7 +11,7 @@ from acquisition.snapshot.values.states import STATES
 from filters.text.quantities import ABSENT, digits, quantity, seconds
 from filters.top.columns import Column, Rows, columns_of, figure, has_figures
 from filters.top.contents import Observation
-from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
+from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look
 
 _WORDS = {HOSTS: "host", ENTITIES: "entity", METRICS: "metric"}

@@ -22,9 +22,9 @@ from filters.text.quantities import seconds
 from filters.text.states import state_style
 from filters.top.columns import COLUMNS, Cell, Column, Row, Rows, figure, has_figures, laid_out, visible_rows
 from filters.top.contents import Contents, Opened, place_of, shown
-from filters.top.history import History, empty
 from filters.top.key_actions import KEYS
-from filters.top.listing import HOSTS, STATE_CURRENT, Listing
+from filters.top.listings.history import History, empty
+from filters.top.listings.listing import HOSTS, STATE_CURRENT, Listing
 from filters.top.look import Look
 from filters.top.view import HELP, SHARDS, Level, Page, View, position, scrolled
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from acquisition.model.metric import HOST_SET
 from filters.top import columns
-from filters.top.listing import ENTITIES, HOSTS, METRICS
+from filters.top.listings.listing import ENTITIES, HOSTS, METRICS
 
 SHARDS = "shards"
 HELP = "help"

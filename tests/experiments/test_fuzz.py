@@ -16,7 +16,7 @@ from experiments.fuzz import fields, frames, lines
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
-from filters.service import teller
+from filters.service.ticks import event_recorder as teller
 from filters.worker.step import native
 from probes.checks import range as range_check
 from probes.tools import pidstat_header, vmstat

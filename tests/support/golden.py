@@ -24,9 +24,9 @@ from acquisition.errors import EXIT_CODES
 from acquisition.wire import keys
 from filters.archive.database.engine import make_engine, parse_url
 from filters.archive.database.migrating import migrate
-from filters.exposition import catalogue
-from filters.service import openapi
-from filters.service.access import access
+from filters.prometheus import catalogue
+from filters.service.http.access import access
+from filters.service.interface import openapi
 from filters.service.service import Service
 from tests.support import ROOT
 

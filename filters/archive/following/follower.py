@@ -1,7 +1,7 @@
 """Follows the raw streams into the database: reads once a second, commits what is due, claims what it still needs.
 
 One round trip per shard and second; the database is asked in a thread of its own
-(``filters.archive.following.desk``). While it takes nothing, what is due waits and nothing more is read: the streams
+(``filters.archive.following.executor``). While it takes nothing, what is due waits and nothing more is read: the streams
 hold it, as far as they reach back. Neither probes nor filters notice.
 """
 
@@ -24,8 +24,8 @@ from acquisition.wire.stream_id import is_before, parse
 from filters.archive.database.errors import ArchiveError, ArchiveRejected, ArchiveUnavailable
 from filters.archive.database.store import Store
 from filters.archive.following import claims, sifting
-from filters.archive.following.desk import Desk
 from filters.archive.following.entry_ids import START
+from filters.archive.following.executor import Desk
 from filters.archive.following.leases import Leases
 from filters.archive.following.partition import Counts, Partition, Rules
 from filters.archive.following.raw_streams import RawStreams

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acquisition import plugins
-from filters.service.resource import Declare, Parts, Resource
+from filters.service.interface.resource import Declare, Parts, Resource
 from filters.service.resources import (
     description,
     entities,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from acquisition.config.settings import Settings
-from filters.service.access import access
-from filters.service.openapi import table
+from filters.service.http.access import access
+from filters.service.interface.openapi import table
 from filters.service.service import Service
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from starlette.types import Receive, Scope, Send
 
 from filters.documents.encoding import encode
-from filters.service import openapi
-from filters.service.answer import Answer, send_answer
-from filters.service.parameters import Values
-from filters.service.resource import Parts, Resource
+from filters.service.http.answer import Answer, send_answer
+from filters.service.http.parameters import Values
+from filters.service.interface import openapi
+from filters.service.interface.resource import Parts, Resource
 
 
 def of(others: Sequence[Resource], parts: Parts) -> Resource:

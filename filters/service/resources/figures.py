@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from filters.documents.encoding import encode
 from filters.documents.planes import FiguresDocument, figures_document
-from filters.service.resource import Parts, Resource
+from filters.service.interface.resource import Parts, Resource
 
 
 def declare(_: Parts) -> tuple[Resource, ...]:

@@ -7,8 +7,8 @@ from filters.documents import heat
 from filters.documents.encoding import encode
 from filters.documents.heat import loads
 from filters.judging.observe import observe
-from filters.service.resource import Parts, Request, Resource
-from filters.service.tick_cache import TickCache
+from filters.service.interface.resource import Parts, Request, Resource
+from filters.service.ticks.tick_cache import TickCache
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:

@@ -6,11 +6,23 @@ from filters.documents import hosts
 from filters.documents.encoding import encode_around, encode_long
 from filters.judging.observe import observe
 from filters.judging.sources import TickInputs
-from filters.service.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, METRIC, READING, SET, STATE, TOP
-from filters.service.problem import not_found
-from filters.service.resource import Parts, Request, Resource, fields
-from filters.service.selecting import hint, selected
-from filters.service.tick_cache import TickCache
+from filters.service.http.parameters import (
+    AFTER,
+    ENTITY,
+    ENTITY_LABEL,
+    HOST,
+    HOSTS,
+    LABEL,
+    METRIC,
+    READING,
+    SET,
+    STATE,
+    TOP,
+)
+from filters.service.http.problem import not_found
+from filters.service.interface.resource import Parts, Request, Resource, fields
+from filters.service.interface.selecting import hint, selected
+from filters.service.ticks.tick_cache import TickCache
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:

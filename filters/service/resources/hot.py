@@ -10,10 +10,10 @@ from filters.documents.encoding import encode_long
 from filters.documents.verdicts import FIELDS, LISTED, HotDocument, hot_document
 from filters.judging.judge import judge_otherwise
 from filters.judging.sources import host_owners
-from filters.service.parameters import HOST, LABEL, LIMIT, Parameter, number
-from filters.service.resource import Parts, Request, Resource, fields
-from filters.service.selecting import hosts_of, verdicts_of
-from filters.service.tick_cache import TickCache
+from filters.service.http.parameters import HOST, LABEL, LIMIT, Parameter, number
+from filters.service.interface.resource import Parts, Request, Resource, fields
+from filters.service.interface.selecting import hosts_of, verdicts_of
+from filters.service.ticks.tick_cache import TickCache
 
 OUTCOME = Parameter(
     "outcome",

@@ -8,14 +8,14 @@ from starlette.types import Receive, Scope, Send
 
 from acquisition.errors import ShardpulseError
 from acquisition.status.health import Health
-from filters import exposition
-from filters.exposition import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax
-from filters.exposition.options import HOSTS, INPUTS
-from filters.service import parameters
-from filters.service.answer import send_answer
-from filters.service.parameters import Parameter, Values
-from filters.service.resource import Parts, Resource
-from filters.service.tick_cache import TickCache
+from filters import prometheus as exposition
+from filters.prometheus import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax
+from filters.prometheus.options import HOSTS, INPUTS
+from filters.service.http import parameters
+from filters.service.http.answer import send_answer
+from filters.service.http.parameters import Parameter, Values
+from filters.service.interface.resource import Parts, Resource
+from filters.service.ticks.tick_cache import TickCache
 
 #: What a scrape may narrow or widen: the cardinality that its Prometheus has to bear.
 _PARAMETERS = (

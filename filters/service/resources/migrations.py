@@ -22,11 +22,18 @@ from acquisition.snapshot import Snapshot
 from filters.decisions.migrations import Log, Migration
 from filters.documents.encoding import encode
 from filters.judging import migration_store
-from filters.service.answer import JSON
-from filters.service.parameters import Values
-from filters.service.problem import Problem, bad_request
-from filters.service.reporting import MigrationReport, contradiction, host_names, movable, report_of, with_names
-from filters.service.resource import Parts, Resource
+from filters.service.http.answer import JSON
+from filters.service.http.parameters import Values
+from filters.service.http.problem import Problem, bad_request
+from filters.service.interface.reporting import (
+    MigrationReport,
+    contradiction,
+    host_names,
+    movable,
+    report_of,
+    with_names,
+)
+from filters.service.interface.resource import Parts, Resource
 
 _BODY_SECONDS = 10.0
 _MOST_WAITING = 64

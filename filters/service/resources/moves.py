@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from filters.documents.encoding import encode
 from filters.documents.verdicts import PROPOSALS, MovesDocument, moves_document, narrowed
-from filters.service.parameters import ENTITY_LABEL, HOST, LABEL, LIMIT, Parameter, number
-from filters.service.resource import Parts, Request, Resource
-from filters.service.selecting import decided_of, entity_labels, hosts_of, require_labels
-from filters.service.tick_cache import TickCache
+from filters.service.http.parameters import ENTITY_LABEL, HOST, LABEL, LIMIT, Parameter, number
+from filters.service.interface.resource import Parts, Request, Resource
+from filters.service.interface.selecting import decided_of, entity_labels, hosts_of, require_labels
+from filters.service.ticks.tick_cache import TickCache
 
 LISTS = Parameter("list", "lists to answer with (default: all)", PROPOSALS)
 

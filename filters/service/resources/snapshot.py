@@ -5,10 +5,22 @@ from __future__ import annotations
 from filters.documents import columns
 from filters.documents.encoding import encode_long
 from filters.documents.figures import FIGURES
-from filters.service.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, METRIC, READING, SET, STATE, TOP
-from filters.service.resource import Parts, Request, Resource, fields
-from filters.service.selecting import bounded, selected
-from filters.service.tick_cache import TickCache
+from filters.service.http.parameters import (
+    AFTER,
+    ENTITY,
+    ENTITY_LABEL,
+    HOST,
+    HOSTS,
+    LABEL,
+    METRIC,
+    READING,
+    SET,
+    STATE,
+    TOP,
+)
+from filters.service.interface.resource import Parts, Request, Resource, fields
+from filters.service.interface.selecting import bounded, selected
+from filters.service.ticks.tick_cache import TickCache
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from starlette.types import Receive, Scope, Send
 
-from filters.service.parameters import Parameter, Values
-from filters.service.problem import Problem, bad_request
-from filters.service.protocol import ABORT
-from filters.service.resource import Parts, Resource
-from filters.service.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, TICK, Hub, Listener, event
-from filters.service.tick_cache import NewestCache
+from filters.service.http.parameters import Parameter, Values
+from filters.service.http.problem import Problem, bad_request
+from filters.service.http.protocol import ABORT
+from filters.service.interface.resource import Parts, Resource
+from filters.service.ticks.stream import KEEP_ALIVE, KEEP_ALIVE_SECONDS, TICK, Hub, Listener, event
+from filters.service.ticks.tick_cache import NewestCache
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from filters.documents import vms
 from filters.documents.encoding import encode_long
-from filters.service.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, LIMIT, READING, number
-from filters.service.problem import not_found
-from filters.service.resource import Parts, Request, Resource
-from filters.service.selecting import hint, selected
-from filters.service.tick_cache import TickCache
+from filters.service.http.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, LIMIT, READING, number
+from filters.service.http.problem import not_found
+from filters.service.interface.resource import Parts, Request, Resource
+from filters.service.interface.selecting import hint, selected
+from filters.service.ticks.tick_cache import TickCache
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:

@@ -21,7 +21,7 @@ from acquisition.snapshot.visibility import roster
 from acquisition.wire import keys, seen
 from acquisition.wire.seen import Seen
 from acquisition.wire.table import Entity, Table
-from filters.exposition.scrape import BLIND
+from filters.prometheus.scrape import BLIND
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.dormant_positions import DormantPositions
 from filters.worker.partitions.settings import FilterSettings

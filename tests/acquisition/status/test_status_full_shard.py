@@ -14,7 +14,7 @@ from acquisition.snapshot.values import states
 from acquisition.status import health
 from acquisition.status.document import Verdict, verdict_of
 from acquisition.status.finding import STALE
-from filters.exposition.pipeline import FINDINGS, families
+from filters.prometheus.pipeline import FINDINGS, families
 from filters.worker.loop.worker import Worker
 from tests.support.data_center import Guest, Machine, run, smoothing
 from tests.support.waiting import eventually

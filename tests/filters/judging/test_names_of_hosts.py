@@ -9,7 +9,7 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books
 from acquisition.status.finding import of_hosts
 from filters.decisions.migrations import Migrations
-from filters.service.reporting import MigrationReport, host_names, report_of
+from filters.service.interface.reporting import MigrationReport, host_names, report_of
 from tests.support.data_center import Guest, Machine, run, smoothing
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from acquisition.config.settings import Settings
 from acquisition.link.cluster import Cluster
 from acquisition.shards.servers.launch import Shards
-from filters.service.access import access
+from filters.service.http.access import access
 from filters.service.service import Service
 from tests.support import http_examples
 

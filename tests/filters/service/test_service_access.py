@@ -19,8 +19,8 @@ from acquisition.cli import main as shardpulse
 from acquisition.config.serve import Serve
 from acquisition.errors import EXIT_CONFIG, EXIT_NO_INPUT, ConfigError, NoInputError
 from acquisition.shards.servers.launch import Shards
-from filters.service.access import Access, access, check, is_loopback
-from filters.service.problem import Problem
+from filters.service.http.access import Access, access, check, is_loopback
+from filters.service.http.problem import Problem
 from tests.support.serving import Serving
 from tests.support.waiting import PATIENCE
 

@@ -17,7 +17,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot
 from filters.runtime.memory import TickSweeper
-from filters.service.tick_cache import NewestCache, TickCache
+from filters.service.ticks.tick_cache import NewestCache, TickCache
 from tests.support import ROOT
 from tests.support.serving import Events, Feeding, Serving
 from tests.support.waiting import eventually

@@ -13,9 +13,9 @@ from acquisition.model.inputs import DecisionInputs
 from filters.documents.columns import BlockDocument, EntityName, SnapshotDocument
 from filters.documents.encoding import encode, encode_around, encode_long
 from filters.documents.figures import inputs_document, rounded
-from filters.service.answer import Answer, accepts_gzip, matches
-from filters.service.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
-from filters.service.problem import Problem
+from filters.service.http.answer import Answer, accepts_gzip, matches
+from filters.service.http.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
+from filters.service.http.problem import Problem
 from filters.text.quantities import digits, exact
 
 KNOWN = (HOST, SET, ENTITY, METRIC, Parameter("state", "", ("late", "down")), Parameter("limit", "", most=99))

@@ -20,10 +20,10 @@ from acquisition.shards.servers.launch import Shards
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
 from filters.judging.labels import LabelSelection
-from filters.service.latest import LatestReading
-from filters.service.parameters import ENTITY_LABEL, LABEL, parse
-from filters.service.problem import Problem
-from filters.service.tick_cache import NewestCache, TickCache
+from filters.service.http.parameters import ENTITY_LABEL, LABEL, parse
+from filters.service.http.problem import Problem
+from filters.service.ticks.latest import LatestReading
+from filters.service.ticks.tick_cache import NewestCache, TickCache
 from tests.support.emptied import emptied
 from tests.support.scene import METRICS, Scene, record
 from tests.support.serving import Feeding, Serving

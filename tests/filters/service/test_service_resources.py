@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from acquisition.config.settings import Settings
 from filters.service import resources
-from filters.service.access import access
-from filters.service.openapi import document, table
+from filters.service.http.access import access
+from filters.service.interface.openapi import document, table
 from filters.service.service import Service
 from tests.support import ROOT
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from filters.service.protocol import ABORT
+from filters.service.http.protocol import ABORT
 from filters.service.resources.stream import StreamEndpoint, last_event_id
-from filters.service.stream import RETRY, Events, Hub, event
-from filters.service.tick_cache import NewestCache
+from filters.service.ticks.stream import RETRY, Events, Hub, event
+from filters.service.ticks.tick_cache import NewestCache
 from tests.support.processes import slept
 
 
@@ -138,7 +138,7 @@ def test_closing_sends_what_is_queued_and_ends() -> None:
 
 @pytest.mark.parametrize("value", [b"x", b"-1", b"1.5", b"9" * 40, "١".encode()])
 def test_last_event_ids_that_are_none(value: bytes) -> None:
-    from filters.service.problem import Problem
+    from filters.service.http.problem import Problem
 
     with pytest.raises(Problem):
         last_event_id({"headers": [(b"last-event-id", value)]})

@@ -19,7 +19,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
 from filters.decisions.picture import Conflict, Host
-from filters.service.teller import Teller
+from filters.service.ticks.event_recorder import Teller
 from tests.support.pictures import host, picture, vm
 
 METHOD = method_of(Decisions())

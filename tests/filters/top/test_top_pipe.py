@@ -19,7 +19,7 @@ from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity
-from filters.top.hosts import list_hosts
+from filters.top.listings.hosts import list_hosts
 from tests.support.scene import Scene, entities, record
 from tests.support.still_clock import this_tick
 

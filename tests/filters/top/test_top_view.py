@@ -15,10 +15,11 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import STATES
 from filters.text.sparkline import bars
-from filters.top import columns, history
+from filters.top import columns
 from filters.top.contents import Contents, Observation, Opened
 from filters.top.key_actions import KEYS, apply_key, decode
-from filters.top.listing import ENTITIES, HOSTS, METRICS, Listing
+from filters.top.listings import history
+from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look, speaks_utf8
 from filters.top.screen import Frame, Screen, render
 from filters.top.view import Level, Page, View

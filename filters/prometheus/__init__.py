@@ -1,0 +1,12 @@
+"""Prometheus: a snapshot and the condition of the pipeline as OpenMetrics text, or the classic text format.
+
+Start at ``render``. Everything here is pure; ``command`` alone reads shards.
+"""
+
+from filters.prometheus.labels import Prepared
+from filters.prometheus.naming import FIGURES
+from filters.prometheus.options import Options
+from filters.prometheus.scrape import chunks, render
+from filters.prometheus.syntax import CLASSIC, OPENMETRICS, Syntax, negotiate
+
+__all__ = ["CLASSIC", "FIGURES", "OPENMETRICS", "Options", "Prepared", "Syntax", "chunks", "negotiate", "render"]

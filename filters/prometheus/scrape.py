@@ -1,0 +1,138 @@
+"""A snapshot and the pipeline's condition as text, family by family (pure)."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from acquisition import __version__
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.values.inputs import InputsTable
+from acquisition.snapshot.values.members import Owner
+from acquisition.snapshot.values.states import CURRENT, LATE, STATES
+from acquisition.status.health import Health
+from filters.prometheus import entities, inputs, pipeline, samples, sets, syntax
+from filters.prometheus.batches import families
+from filters.prometheus.labels import Prepared, host_names, set_names
+from filters.prometheus.naming import FIGURES
+from filters.prometheus.options import Options
+from filters.prometheus.syntax import GAUGE, INFO, OPENMETRICS, Family, Filled, Series, Syntax
+
+Tables = Mapping[Owner, InputsTable]
+
+BUILD = Family("shardpulse_build", INFO, "The version of shardpulse that answers", labels=("version",))
+SNAPSHOT = Family("shardpulse_snapshot", INFO, "Which reading this is: coherent or latest", labels=("reading",))
+READ_AT = Family("shardpulse_snapshot_timestamp_seconds", GAUGE, "When it was read, seconds since 1970", "seconds")
+ERRORS = Family(
+    "shardpulse_snapshot_errors",
+    GAUGE,
+    "What could not be read: shards, tables, positions; and why hosts cannot be seen",
+)
+DAMAGED = Family("shardpulse_snapshot_damaged_records", GAUGE, "Records in the shards that are none")
+BLIND = Family("shardpulse_snapshot_blind", GAUGE, "1: no host at all can be seen; silence is not peace then")
+HOSTS = Family(
+    "shardpulse_snapshot_hosts", GAUGE, "Hosts by state, the worst of their resource sets, and by what causes it",
+    labels=("state", "cause"),
+)  # fmt: skip
+UNNAMED = Family("shardpulse_snapshot_unnamed_sets", GAUGE, "Resource sets left out until their table has come")
+
+
+def render(
+    snapshot: Snapshot,
+    health: Health | None = None,
+    options: Options | None = None,
+    form: Syntax = OPENMETRICS,
+    prepared: Prepared | None = None,
+    tables: Tables | None = None,
+) -> bytes:
+    """The whole answer, UTF-8.
+
+    ``snapshot`` is a coherent reading by choice: Prometheus gives all samples of a scrape one time, so they
+    should be of one tick. Samples carry no timestamps, but an age. Without ``health`` the families of the
+    pipeline are absent. ``prepared`` keeps label texts between calls. ``tables`` are the decision inputs of the
+    snapshot's blocks (``SnapshotReader.inputs``); without them there are none.
+    """
+    text = io.BytesIO()  # joining megabytes at once would hold up the other threads of a server
+    for piece in chunks(snapshot, health, options, form, prepared, tables):
+        text.write(piece.encode())
+    return text.getvalue()
+
+
+def chunks(
+    snapshot: Snapshot,
+    health: Health | None = None,
+    options: Options | None = None,
+    form: Syntax = OPENMETRICS,
+    prepared: Prepared | None = None,
+    tables: Tables | None = None,
+) -> Iterator[str]:
+    """The answer of ``render`` in pieces of one family at most, for a server that sends while it renders."""
+    pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared(), tables or {})
+    yield next(pieces, "").removeprefix("\n")
+    yield from pieces
+    yield form.ending + "\n"
+
+
+def _pieces(
+    snapshot: Snapshot, health: Health | None, options: Options, form: Syntax, prepared: Prepared, tables: Tables
+) -> Iterator[str]:
+    blocks = snapshot.blocks
+    prepared.forget(blocks)
+    hosts, resource_sets = host_names(blocks), set_names(blocks)
+    yield from _written(_of_snapshot(snapshot), form)
+    if health is not None:
+        yield from _written(pipeline.families(health, hosts, resource_sets), form)
+    yield from _written(sets.families(blocks, hosts, resource_sets), form)
+    who = entities.families(blocks, hosts, resource_sets, snapshot.placements, options.entities)
+    yield from _written(who, form)
+    found = samples.sheets(blocks, hosts, resource_sets, prepared, options)
+    known = inputs.groups(found, tables)
+    more = chain(inputs.invalid_of_derived(known), samples.late(blocks, hosts, resource_sets, prepared))
+    yield from _written(samples.invalid(found, more), form)
+    exposed = inputs.exposed(known, options)
+    yield from _written(inputs.of_sets(exposed), form)
+    yield from _written(inputs.thresholds(exposed), form)
+    smoothed = chain(samples.batches(found), inputs.derived_batches(known, options))
+    for family, texts in chain(families(smoothed, FIGURES, samples.family_of), inputs.figures(exposed)):
+        yield from _begun(syntax.head(family, form), texts)
+
+
+def _begun(head: str, texts: Iterable[str]) -> Iterator[str]:
+    """The head and the text of its series, unless there are none."""
+    for text in filter(None, texts):
+        yield head + text
+        head = ""
+
+
+def _written(families: Iterable[Filled], form: Syntax) -> Iterator[str]:
+    """The families that have a series."""
+    for family, series in families:
+        text = syntax.lines(family, series)
+        if text:
+            yield syntax.head(family, form) + text
+
+
+def _of_snapshot(snapshot: Snapshot) -> list[Filled]:
+    unnamed = sum(block.has_values and not samples.is_named(block) for block in snapshot.blocks)
+    return [
+        (BUILD, [(syntax.labels(BUILD.labels, (__version__,)), 1)]),
+        (SNAPSHOT, [(syntax.labels(SNAPSHOT.labels, (snapshot.reading,)), 1)]),
+        (READ_AT, [("", snapshot.now)]),
+        (ERRORS, [("", len(snapshot.errors))]),
+        (BLIND, [("", int(bool(snapshot.blind)))]),
+        (HOSTS, _by_state(snapshot)),
+        (DAMAGED, [("", snapshot.damaged)]),
+        (UNNAMED, [("", unnamed)]),
+    ]
+
+
+def _by_state(snapshot: Snapshot) -> list[Series]:
+    """How many hosts are how; those that need no cause always, as 0 is a fact here."""
+    worst: dict[int, tuple[int, str]] = {}
+    for block in snapshot.blocks:
+        standing = (STATES.index(block.state), block.cause)
+        worst[block.host_id] = max(standing, worst.get(block.host_id, standing))
+    counts = dict.fromkeys([(STATES.index(state), "") for state in (CURRENT, LATE)], 0) | Counter(worst.values())
+    return [(syntax.labels(HOSTS.labels, (STATES[n], cause)), count) for (n, cause), count in sorted(counts.items())]

@@ -1,0 +1,1 @@
+"""HTTP side of the service: connections, access, parameters and problems."""

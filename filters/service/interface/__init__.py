@@ -1,0 +1,1 @@
+"""Interface of resources: declaration, checks and description."""

@@ -1,0 +1,114 @@
+"""The interface description (OpenAPI 3.1), made from the same parameters and types that the service works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from acquisition import __version__
+from filters.service.http.problem import ProblemDocument
+from filters.service.interface.resource import Resource
+
+_TEMPLATE = "#/components/schemas/{name}"
+_WRITER = "writer"  #: the token that writing needs
+_NAMES = ("host", "label", "entity_label", "set", "metric")  #: parameters that must fit something
+_DESCRIPTION = """\
+Every host, process and VM of a data center, about one second old, checked and smoothed. A value that is
+not there is null, never 0; validity and age stand beside every value. The tag of an answer (ETag) is that of
+its tick: If-None-Match costs nothing until the next one. Errors are problem documents (RFC 9457)."""
+
+_PROBLEMS = {
+    "400": "The request is wrong; the detail says where.",
+    "401": "The token is missing or wrong.",
+    "404": "There is no such resource, host, entity or metric.",
+    "405": "Another method is needed; Allow says which.",
+    "406": "Nothing here is of a type that is acceptable.",
+    "408": "The body did not come in time.",
+    "409": "It contradicts what is known.",
+    "413": "The body is too long.",
+    "414": "The query string is too long.",
+    "415": "The body is of another type.",
+    "421": "The request is for another host.",
+    "422": "The answer would be too large.",
+    "429": "Too many requests to write came from this address; Retry-After says when to send it again.",
+    "431": "The headers are too long.",
+    "503": "The shards cannot be read now, or too much is asked at once; age_seconds is that of the last picture.",
+}
+
+
+def document(resources: Sequence[Resource], token: bool) -> dict[str, Any]:
+    """The whole description; ``token``: clients must send one."""
+    documents = [kind for resource in resources for kind in (resource.answer, resource.body)]
+    kinds = [kind for kind in documents if kind is not None and not isinstance(kind, dict)] + [ProblemDocument]
+    references, schemas = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
+    by_kind = dict(zip(map(id, kinds), references, strict=True))
+    paths: dict[str, Any] = {}
+    for resource in resources:
+        paths.setdefault(resource.path, {})[resource.method.lower()] = _operation(resource, by_kind)
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "shardpulse", "version": __version__, "description": _DESCRIPTION},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+    found["components"]["securitySchemes"] = {_WRITER: {"type": "http", "scheme": "bearer"}}
+    if token:
+        found["components"]["securitySchemes"]["token"] = {"type": "http", "scheme": "bearer"}
+        found["security"] = [{"token": []}]
+    return found
+
+
+def table(resources: Sequence[Resource]) -> str:
+    """The resources as a table of docs/http.md."""
+    rows = []
+    for resource in resources:
+        given = ", ".join(f"`{parameter.name}=`" for parameter in resource.parameters)
+        method = "" if resource.method == "GET" else f"{resource.method} "
+        topic = "; also a topic of the stream" if resource.topic else ""
+        rows.append(f"| {method}`{resource.path}` | {resource.summary}{topic} | {given} |")
+    return "\n".join(["| path | answer | parameters |", "|---|---|---|", *rows])
+
+
+def _operation(resource: Resource, by_kind: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    def schema(kind: Any) -> dict[str, Any]:
+        return kind if isinstance(kind, dict) else by_kind[id(kind)]
+
+    content = {media: {"schema": {"type": "string"}} for media in resource.media}
+    if not content:
+        content = {"application/json": {"schema": schema(resource.answer)}}
+    responses: dict[str, Any] = {"200": {"description": resource.summary, "content": content}}
+    if resource.conditional:
+        responses["304"] = {"description": "Nothing has changed since the tag that If-None-Match names."}
+    for status in sorted(_problems_of(resource)):
+        responses[status] = _problem(status)
+    found: dict[str, Any] = {
+        "operationId": resource.name,
+        "summary": resource.summary,
+        "parameters": [_path_parameter(name, text) for name, text in resource.in_path.items()]
+        + [parameter.schema() for parameter in resource.parameters]
+        + list(resource.headers),
+        "responses": responses,
+    }
+    if resource.method != "GET":
+        found["security"] = [{_WRITER: []}]
+    if resource.body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema(resource.body)}}}
+    return found
+
+
+def _problems_of(resource: Resource) -> set[str]:
+    """Status codes of what may be wrong; names and labels that nothing has are 404."""
+    named = resource.in_path or any(parameter.name in _NAMES for parameter in resource.parameters)
+    return {"400", "401", "414", "421", "503", *resource.problems, *(("404",) if named else ())}
+
+
+def _problem(status: str) -> dict[str, Any]:
+    reference = {"$ref": _TEMPLATE.format(name=ProblemDocument.__name__)}
+    return {"description": _PROBLEMS[status], "content": {"application/problem+json": {"schema": reference}}}
+
+
+def _path_parameter(name: str, text: str) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "description": text, "schema": schema}

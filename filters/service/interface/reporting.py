@@ -1,0 +1,118 @@
+"""From what a scheduler says of a migration to a report: hosts and the VM by name or id, checked against the picture.
+
+What cannot be so is refused, as it would bind a VM and its hosts for minutes. The log knows more than the picture of
+a migration that it has: what goes on as it was reported is taken, wherever the VM has been seen last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from acquisition.config.settings import Settings
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.vms.evidence import VM
+from filters.decisions.migrations import STARTED, Migrations, Report
+from filters.judging.whereabouts import Whereabouts, whereabouts
+from filters.service.http.problem import Problem, not_found, unavailable
+
+_EXAMPLES = 3
+_TEXT = r"^[^\x00-\x1f\x7f]+$"
+_HOST_ID = re.compile(r"\b[0-9a-f]{16}\b")
+Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=_TEXT)]
+
+
+class MigrationReport(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a scheduler says. ``vm`` is the VM's stable id (uuid), or its name if no other has it; hosts are named by
+    name or hexadecimal id. A VM that is not there is answered with 404; with 409 what its place contradicts: it starts
+    from a host that reports it, and ends between two hosts of which one does."""
+
+    vm: Name
+    source: Name
+    destination: Name
+    phase: Literal["started", "finished", "failed"]
+    reason: Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+
+
+def movable(settings: Settings) -> tuple[str, ...]:
+    """The kinds of entities that migrate; none where the picture of the service leaves them out (``resource_sets``)."""
+    processes = settings.decisions.entities == "processes"
+    shown = settings.serve.resource_sets
+    seen = not shown or "vms" in shown or (processes and "processes" in shown)
+    return () if not seen else (VM, "process") if processes else (VM,)
+
+
+def report_of(
+    said: MigrationReport, snapshot: Snapshot, kinds: Collection[str], known: Callable[[], Migrations]
+) -> Report:
+    """The report, with ids. ``kinds`` are those of what may migrate; without any the VM is taken as it is said.
+    ``known`` reads the log, where the picture alone would refuse the report.
+
+    Raises Problem: 404 for a host or VM that is not there, 409 where the VM is elsewhere or several have its name,
+    503 where the picture is not of all hosts.
+    """
+    names = host_names(snapshot)
+    source, destination = _host_id(names, said.source), _host_id(names, said.destination)
+    report = Report(said.vm, source, destination, said.phase, said.reason)
+    if not kinds:
+        return report
+    found = whereabouts(snapshot, said.vm, kinds)
+    if len(found) > 1:
+        ids = sorted(each.entity.stable for each in found)
+        some = ", ".join((*ids[:_EXAMPLES], *("…" for _ in ids[_EXAMPLES : _EXAMPLES + 1])))
+        raise contradiction(f"{len(found)} VMs have the name {said.vm!r}: say which, by its id ({some})")
+    if found:
+        report = report._replace(vm=found[0].entity.stable)
+        problem = _misplaced(report, found[0], names)
+    else:
+        problem = _missing(said.vm, snapshot)
+    if problem is not None and not _goes_on(report, known()):
+        raise problem
+    return report
+
+
+def host_names(snapshot: Snapshot) -> dict[str, str]:
+    """The names of all hosts by id."""
+    return {f"{block.host_id:016x}": block.host for block in (*snapshot.unread, *snapshot.blocks)}
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """A text of the log, which has ids of hosts, with their names instead."""
+    return _HOST_ID.sub(lambda found: names.get(found[0], found[0]), text)
+
+
+def _host_id(names: Mapping[str, str], word: str) -> str:
+    if word in names:
+        return word
+    for number, name in names.items():
+        if name == word:
+            return number
+    raise not_found(f"there is no host {word!r}; GET /v1/hosts lists them", "host")
+
+
+def _missing(vm: str, snapshot: Snapshot) -> Problem:
+    if snapshot.errors:
+        return unavailable(f"nobody knows whether there is a VM {vm!r}: {snapshot.errors[0]}", None)
+    return not_found(f"there is no VM {vm!r}, by id or by name; GET /v1/snapshot?set=vms lists them", "vm")
+
+
+def _misplaced(report: Report, place: Whereabouts, names: Mapping[str, str]) -> Problem | None:
+    possible = {report.source} if report.phase == STARTED else {report.source, report.destination}
+    if possible & place.hosts:
+        return None
+    there = " and ".join(sorted(names[host] for host in place.hosts))
+    said = " or ".join(names[host] for host in dict.fromkeys((report.source, report.destination)) if host in possible)
+    return contradiction(f"{place.entity.name} is on {there}, not on {said}")
+
+
+def _goes_on(report: Report, known: Migrations) -> bool:
+    newest = known.of(report.vm)
+    return newest is not None and newest[:3] == report[:3]
+
+
+def contradiction(detail: str) -> Problem:
+    """The problem (409) of a report that cannot be true."""
+    return Problem(409, "contradiction", f"{detail}; GET /v1/migrations shows what is known")

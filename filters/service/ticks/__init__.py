@@ -1,0 +1,1 @@
+"""Ticks of the service: readings, the answers made from them, the stream."""

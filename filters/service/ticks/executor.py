@@ -1,0 +1,52 @@
+"""The desk where answers are made that are not there yet: in threads, each once, never too many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from acquisition.config.serve import ServeLimits
+from filters.service.http.answer import Answer
+from filters.service.http.problem import Problem
+from filters.service.ticks.tick_cache import Build, NewestCache, TickCache
+
+_BUILDERS = 2
+_MOST_WAITING = 64  #: answers that are being built or wait for it
+
+
+class Desk:
+    """Makes answers; ``newest`` is the newest tick, ``latest`` reads the newest of every row."""
+
+    def __init__(self, newest: NewestCache, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:
+        self.newest = newest
+        self.latest = latest
+        self.limits = limits
+        self._threads = ThreadPoolExecutor(_BUILDERS, "answer")
+        self._under_way: dict[tuple[bytes, str], asyncio.Future[Answer]] = {}
+
+    def close(self) -> None:
+        """Let no more answers be made."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def answer(self, key: str, build: Build, content_type: bytes, cache: TickCache) -> Answer:
+        """The answer of a tick for a key. Raises Problem as ``build`` does, 503 when too many wait."""
+        known = cache.known(key)
+        if known is not None:
+            return known
+        name = (cache.etag, key)
+        future = self._under_way.get(name)
+        if future is None:
+            if len(self._under_way) >= _MOST_WAITING:
+                raise Problem(503, "busy", "too many answers are being made: try again", {b"retry-after": b"1"})
+            loop = asyncio.get_running_loop()
+            future = loop.run_in_executor(self._threads, cache.make, key, build, content_type)
+            self._under_way[name] = future
+            future.add_done_callback(partial(self._done, name))
+        return await asyncio.shield(future)
+
+    def _done(self, name: tuple[bytes, str], future: asyncio.Future[Answer]) -> None:
+        self._under_way.pop(name, None)
+        if not future.cancelled():
+            future.exception()  # the caller may have left: then nobody needs it

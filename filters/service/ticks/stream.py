@@ -1,0 +1,223 @@
+"""Server-sent events: every tick sent to all listeners, encoded once for all of them.
+
+A listener has a bounded queue. Who does not read is cut off when it is full, so that nobody waits for him
+and no memory grows; he comes back with Last-Event-ID and gets what he missed, as far as it is
+kept. Format: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
+from filters.decisions.verdict import Outcome
+from filters.documents.chosen import by_host
+from filters.documents.encoding import encode
+from filters.documents.hosts import state_of
+from filters.service.ticks.tick_cache import TickCache
+
+#: Said at the start of a stream: come back after so many milliseconds.
+RETRY = b"retry: 1000\n\n"
+#: A comment, so that both ends notice a connection that is gone.
+KEEP_ALIVE = b": still here\n\n"
+KEEP_ALIVE_SECONDS = 10.0
+_KEPT_TICKS = 120
+_KEPT_BYTES = 32 << 20
+
+
+class Events(NamedTuple):
+    """What is sent about one tick: event text by topic, in the order in which it is sent."""
+
+    number: int
+    by_topic: dict[str, bytes]
+
+    def text(self, topics: Iterable[str]) -> bytes:
+        """The events of some topics as one piece."""
+        return b"".join(self.by_topic[topic] for topic in topics if topic in self.by_topic)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all events."""
+        return sum(map(len, self.by_topic.values()))
+
+
+def event(topic: str, data: bytes, number: int | None) -> bytes:
+    """One event; ``data`` is JSON, which has no line breaks. ``number`` is what Last-Event-ID will say."""
+    identity = b"id: %d\n" % number if number is not None else b""
+    return b"event: %s\n%sdata: %s\n\n" % (topic.encode(), identity, data)
+
+
+class Listener:
+    """One client. ``queue`` holds pieces that it has not been sent yet; ``ended`` says why there will be no
+    more: ``slow`` (cut off at once) or ``closing`` (after what is queued)."""
+
+    def __init__(self, topics: Sequence[str], most: int) -> None:
+        self.topics = tuple(topics)
+        self.most = most
+        self.queue: deque[bytes] = deque()
+        self.ended = ""
+        self.wake = asyncio.Event()
+        self.over = asyncio.Event()
+
+    def offer(self, piece: bytes) -> None:
+        """Queue a piece; a listener whose queue is full is at its end."""
+        if not piece or self.ended:
+            return
+        if len(self.queue) >= self.most:
+            self.end("slow")
+            return
+        self.queue.append(piece)
+        self.wake.set()
+
+    def end(self, why: str) -> None:
+        """No more will come."""
+        self.ended = self.ended or why
+        self.wake.set()
+        self.over.set()
+
+
+class Hub:
+    """All listeners and the last events. Lives in the event loop's thread; ``topics`` may be read from any."""
+
+    def __init__(self, most_listeners: int, queue: int) -> None:
+        self._most = most_listeners
+        self._queue = queue
+        self._listeners: set[Listener] = set()
+        self._kept: deque[Events] = deque()
+        self._bytes = 0
+        self.topics: frozenset[str] = frozenset()  #: those that anyone listens to
+        self.slow = 0  #: listeners that were cut off
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    @property
+    def full(self) -> bool:
+        """Whether one more listener is one too many."""
+        return len(self._listeners) >= self._most
+
+    def join(self, topics: Sequence[str], last: int | None) -> Listener:
+        """A new listener: it receives what it missed since tick ``last``, or the newest one."""
+        listener = Listener(topics, self._queue)
+        pieces = [RETRY]
+        if last is None:
+            pieces += [self._kept[-1].text(topics)] if self._kept else []
+        else:
+            pieces += self._missed(topics, last)
+        listener.offer(b"".join(pieces))
+        self._listeners.add(listener)
+        self._count_topics()
+        return listener
+
+    def leave(self, listener: Listener) -> None:
+        """Forget a listener."""
+        self._listeners.discard(listener)
+        self._count_topics()
+        if listener.ended == "slow":
+            self.slow += 1
+
+    def tell(self, events: Events) -> None:
+        """Keep the events of a tick and queue them for everyone."""
+        self._kept.append(events)
+        self._bytes += events.size
+        while len(self._kept) > _KEPT_TICKS or (self._bytes > _KEPT_BYTES and len(self._kept) > 1):
+            self._bytes -= self._kept.popleft().size
+        texts: dict[tuple[str, ...], bytes] = {}
+        for listener in self._listeners:
+            text = texts.get(listener.topics)
+            if text is None:
+                text = texts[listener.topics] = events.text(listener.topics)
+            listener.offer(text)
+
+    def tell_one(self, topic: str, piece: bytes) -> None:
+        """Queue one piece for everyone who listens to a topic; it is not kept, for the next tick says it too."""
+        for listener in self._listeners:
+            if topic in listener.topics:
+                listener.offer(piece)
+
+    def tell_all(self, piece: bytes) -> None:
+        """Queue one piece for everyone, whatever the topics; it is not kept."""
+        for listener in self._listeners:
+            listener.offer(piece)
+
+    def close(self) -> None:
+        """End all streams, in order, and let nobody join any more."""
+        self.closed = True
+        for listener in self._listeners:
+            listener.end("closing")
+
+    def _missed(self, topics: Sequence[str], last: int) -> list[bytes]:
+        """What came after ``last``; before it a gap, when not everything since is kept."""
+        newer = [events for events in self._kept if events.number > last]
+        if not newer and self._kept and self._kept[-1].number < last:  # of another clock, or another service
+            newer = [self._kept[-1]]
+        first = newer[0].number if newer else None
+        kept = any(events.number == last for events in self._kept)
+        gap = [event("gap", b'{"after":%d}' % last, None)] if first is not None and not kept else []
+        return gap + [events.text(topics) for events in newer]
+
+    def _count_topics(self) -> None:
+        self.topics = frozenset(topic for listener in self._listeners for topic in listener.topics)
+
+
+# -- What the stream tells of a tick: a short one of every tick, and the answers of other resources by topic.
+
+#: The topic of everyone who names none.
+TICK = "tick"
+
+
+class TickDocument(Struct, frozen=True):
+    """One tick in short: hosts by state, how many of them are hot, and how many moves are proposed; null where that
+    cannot be known. ``blind`` says why no host at all can be seen."""
+
+    tick: int
+    now: float
+    hosts: int
+    current: int
+    late: int
+    unknown: int
+    down: int
+    hot: int | None
+    moves: int | None
+    errors: list[str]
+    blind: str
+
+
+def tick_document(cache: TickCache) -> TickDocument:
+    """The short document of a tick."""
+    decided = cache.decided
+    if decided is not None:  # as the heat map has them: a host that sends no figures of its own is late
+        states = [host.state for host in decided.picture.hosts]
+    else:
+        states = [state_of(blocks) for blocks in by_host(cache.snapshot.blocks)]
+    return TickDocument(
+        cache.number,
+        round(cache.snapshot.now, 6),
+        len(states),
+        states.count(CURRENT),
+        states.count(LATE),
+        states.count(UNKNOWN),
+        states.count(DOWN),
+        None if decided is None or decided.blind else len(decided.heat.having(Outcome.HOT)),
+        None if decided is None or decided.plan is None else len(decided.plan.moves),
+        list(cache.snapshot.errors),
+        cache.snapshot.blind,
+    )
+
+
+def events_of(cache: TickCache, wanted: Collection[str], bodies: Mapping[str, Callable[[TickCache], bytes]]) -> Events:
+    """The events of a tick: always its short document, and the ``wanted`` topics by what makes their bodies.
+
+    All bear the number of the tick: Last-Event-ID means that everything of it was sent.
+    """
+    texts = {TICK: event(TICK, encode(tick_document(cache)), cache.number)}
+    for topic, make in bodies.items():
+        if topic in wanted:
+            texts[topic] = event(topic, make(cache), cache.number)
+    return Events(cache.number, texts)

@@ -1,0 +1,1 @@
+"""Listings: rows of the screen, made from a snapshot, with their histories."""

@@ -1,0 +1,222 @@
+"""What lies below a host as listings: its VMs or processes, and the metrics of one of them or of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from acquisition.model import codes
+from acquisition.model.metric import HOST_SET
+from acquisition.model.vm_state import RUNNING, UNKNOWN, state_of
+from acquisition.printable import printable
+from acquisition.snapshot import Snapshot
+from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.states import STATES
+from acquisition.snapshot.vms.placement import Placements
+from acquisition.wire.records.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
+from acquisition.wire.records.smoothed import Floats
+from acquisition.wire.table import VM, Entity
+from filters.text.owners import own_id
+from filters.text.quantities import seconds
+from filters.top.listings.listing import ENTITIES, METRICS, Listing, absent, failed, valid_age
+
+CPU = "cpu_ratio"
+MEMORY = "memory_resident_bytes"
+#: What VMs have and processes have not.
+OWN_OF_VMS = ("vcpu_count", "vcpu_suffering_ratio")
+_ORDER = ("vms", "processes")  #: what is shown first of a host; its own metrics come last
+Numbers = npt.NDArray[np.float64]
+
+
+def sets_of(snapshot: Snapshot, host: int) -> list[str]:
+    """The resource sets of a host that there are to look at: VMs, or else processes, first; its own metrics last.
+
+    Nothing while not all of them have been read: what comes first is not known then.
+    """
+    if any(block.host_id == host for block in snapshot.unread):
+        return []
+    names = {block.resource_set: block.shape[0] for block in snapshot.blocks if block.host_id == host}
+    ordered = sorted(names, key=lambda name: (name == HOST_SET, *_rank(name)))
+    filled = [name for name in ordered if names[name] or name == HOST_SET]
+    return filled or ordered
+
+
+def block_of(snapshot: Snapshot, host: int, resource_set: str) -> Block | None:
+    """One block of a snapshot, if it is there."""
+    blocks = (b for b in snapshot.blocks if b.host_id == host and b.resource_set == resource_set)
+    return next(blocks, None)
+
+
+def list_entities(block: Block, now: float, places: Placements | None = None) -> Listing:
+    """One row per VM or process: CPU in cores, resident memory.
+
+    ``places`` say which VMs several processes have: the row that is not its VM's place has no
+    figures, for it would make the VM look idle (acquisition.snapshot.vms.placement).
+    """
+    n = block.shape[0]
+    index = {metric.name: column for column, metric in enumerate(block.metrics)}
+    cpu = index.get(CPU)
+    validity = _codes(block)
+    states = _column(block, LAST, index["state"]) if "state" in index else None
+    listing = _listing(
+        ENTITIES,
+        block,
+        now,
+        [entity.name for entity in block.entities],
+        [label_of(entity) for entity in block.entities],
+        block.ids,
+        ["cores"] * n,
+        {plane: _column(block, plane, cpu) for plane in _planes(block)},
+        validity[:, cpu] if cpu is not None else np.full(n, block.absence, np.uint8),
+        block.stale_seconds()[:, cpu] if cpu is not None else np.full(n, np.inf, np.float32),
+    )._replace(
+        memory=_column(block, MEAN, index.get(MEMORY)),
+        memory_unit="bytes",
+        invalid=failed(validity).sum(1),
+        missing=absent(validity).sum(1),
+        own={name: _column(block, MEAN, index[name]) for name in OWN_OF_VMS if name in index},
+        notes=[_stopped(state) for state in states.tolist()] if states is not None else (),
+    )
+    return _placed(listing, block, places) if places is not None and places.contested else listing
+
+
+def _placed(listing: Listing, block: Block, places: Placements) -> Listing:
+    """The listing with what is known of VMs that migrate."""
+    reasons, notes = list(listing.reasons), list(listing.notes) or [""] * listing.rows
+    figures = {name: getattr(listing, name).copy() for name in ("mean", "deviation", "trend", "last", "memory")}
+    extra = {plane: column.copy() for plane, column in listing.extra.items()}
+    own = {metric: column.copy() for metric, column in listing.own.items()}
+    for i, entity in enumerate(block.entities):
+        place = places.contested.get(places.id_of(block.host_id, entity))
+        if place is None:
+            continue
+        if (block.host_id, entity.id) == (place.host_id, place.entity_id):
+            notes[i] = f"→{place.other_host}" if place.other_host else notes[i]
+        else:
+            reasons[i] = f"{place.state}, its place is {place.host}"
+            for column in (*figures.values(), *extra.values(), *own.values()):
+                column[i] = np.nan
+    return listing._replace(reasons=reasons, notes=notes, extra=extra, own=own, **figures)
+
+
+def list_metrics(block: Block, now: float, entity: int | None = None) -> Listing:
+    """One row per metric of an entity (None: the first, which of a host's own metrics is the host).
+
+    An entity that is not there any more has no rows.
+    """
+    ids = block.ids.tolist()
+    found = ids.index(entity) if entity in ids else None if entity is not None or not ids else 0
+    metrics = block.metrics if found is not None else ()
+    row, width = found or 0, slice(0, len(metrics))
+    return _listing(
+        METRICS,
+        block,
+        now,
+        [metric.name for metric in metrics],
+        [""] * len(metrics),
+        np.arange(1, len(metrics) + 1, dtype=np.uint64),
+        [metric.unit for metric in metrics],
+        {plane: _row(block.figure(plane), row, width).astype(np.float64) for plane in _planes(block)},
+        _row(_codes(block), row, width),
+        _row(block.stale_seconds(), row, width),
+    )
+
+
+def _listing(
+    kind: str,
+    block: Block,
+    now: float,
+    names: list[str],
+    labels: list[str],
+    ids: npt.NDArray[np.uint64],
+    units: list[str],
+    figures: Mapping[Plane, Numbers],
+    code: npt.NDArray[np.uint8],
+    stale: Floats,
+) -> Listing:
+    n = len(names)
+    age = valid_age(block.age_seconds, stale) if block.has_values else np.full(n, block.age_seconds)
+    return Listing(
+        kind,
+        names,
+        labels,
+        ids,
+        units,
+        mean=figures[MEAN],
+        deviation=figures[VARIANCE],
+        trend=figures[TREND],
+        last=figures[LAST],
+        codes=code,
+        memory=np.full(n, np.nan),
+        invalid=failed(code).astype(np.int64),
+        missing=absent(code).astype(np.int64),
+        age=np.where(np.isfinite(age), age, np.nan),
+        state=np.full(n, STATES.index(block.state), np.uint8),
+        tick=np.full(n, block.tick, np.int64),
+        interval=np.full(n, block.interval),
+        now=now,
+        reasons=[block.reason] * n,
+        heading=heading_of(block),
+        extra={plane: figures[plane] for plane in block.extra_planes},
+    )
+
+
+def _stopped(state: float) -> str:
+    """What stands beside the name of a VM that is neither running nor of unknown state."""
+    found = state_of(state)
+    return "" if found in (RUNNING, UNKNOWN) else found
+
+
+def label_of(entity: Entity) -> str:
+    """The pid of a process; of a VM the number that its owner gave it, else its uuid."""
+    own = own_id(entity.name, entity.stable, entity.labels) if entity.kind == VM else entity.stable
+    return printable(own.rpartition(":")[2])
+
+
+def entity_name(block: Block | None, identity: int | None) -> str:
+    """Name and label of an entity of a block, as far as it is known."""
+    for entity in block.entities if block is not None else ():
+        if entity.id == identity:
+            return f"{printable(entity.name)} {label_of(entity)[:8]}".rstrip()
+    return f"{identity:016x}" if identity is not None else "?"
+
+
+def heading_of(block: Block) -> tuple[str, ...]:
+    """What all rows of a block share, in words: state, age, interval, why it is not current, what was lost."""
+    parts = [block.state, f"age {seconds(block.age_seconds)}", f"every {block.interval:g} s"]
+    if block.reason:
+        parts.append(printable(block.reason))
+    quality = block.quality
+    if quality.sheds:
+        parts.append("its probe sheds")
+    if quality.lost_seconds is not None:
+        parts.append(f"lost samples {seconds(quality.lost_seconds)} ago")
+    return tuple(parts)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
+
+
+def _codes(block: Block) -> npt.NDArray[np.uint8]:
+    """Codes without the outlier flag."""
+    plain: npt.NDArray[np.uint8] = block.codes() & np.uint8(codes.CODE_MASK)
+    return plain
+
+
+def _planes(block: Block) -> Iterable[Plane]:
+    return (*OWN, *block.extra_planes)
+
+
+def _column(block: Block, plane: Plane, column: int | None) -> Numbers:
+    if column is None:
+        return np.full(block.shape[0], np.nan)
+    return plane.figures(block.shown(plane)[:, column]).astype(np.float64)
+
+
+def _row(values: npt.NDArray[Any], row: int, width: slice) -> npt.NDArray[Any]:
+    """The first ``width`` elements of a row; of no rows, nothing."""
+    return values[row, width] if row < len(values) else values.reshape(-1)[:0]
