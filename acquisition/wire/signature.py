@@ -7,7 +7,7 @@ A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers that know no
 
 A host has a key of its own, made of a master secret and its id, so it can sign for no other; a verifier has the
 masters. The frame holds host, resource set, epoch, sequence number and all samples or names, so none of these can be
-another one; a frame that is sent a second time is found by its number (``filters.worker.partitions.sequence``).
+another one; a frame that is sent a second time is found by its number (``filters.worker.states.sequence``).
 ``tests/acquisition/wire/test_signature.py`` holds golden bytes.
 
 A probe that signs nothing does not import this module, which brings OpenSSL.

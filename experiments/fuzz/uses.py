@@ -35,10 +35,10 @@ from experiments.fuzz import tellings
 from experiments.fuzz.line_oracle import Unsound
 from filters.archive.status_command import _by_host
 from filters.worker.partitions.dormant_positions import DormantPositions
-from filters.worker.partitions.name_table import learn
 from filters.worker.partitions.partition import Partition
-from filters.worker.partitions.sequence import Track
 from filters.worker.partitions.settings import FilterSettings
+from filters.worker.states.name_table import learn
+from filters.worker.states.sequence import Track
 from probes.metrics import PROCESSES
 
 TICK = 1_700_000_000

@@ -23,10 +23,10 @@ from filters.kernels.numpy_step import LARGEST
 from filters.worker.compute.smoothing import Smoother
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.inputs.state import InputsState
-from filters.worker.partitions.name_table import learn
 from filters.worker.partitions.partition import Accepted, Partition
 from filters.worker.partitions.settings import FilterSettings
-from filters.worker.partitions.state import State
+from filters.worker.states.name_table import learn
+from filters.worker.states.state import State
 from filters.worker.step.native import STEP, Step
 from tests.support.scalar_inputs import Seen, figures
 

@@ -13,8 +13,8 @@ from filters.kernels.numpy_step import LARGEST
 from filters.worker.inputs import plan, state
 from filters.worker.inputs.order import ABSENT
 from filters.worker.partitions.partition import Accepted, Partition
-from filters.worker.partitions.sequence import Track
-from filters.worker.partitions.state import State
+from filters.worker.states.sequence import Track
+from filters.worker.states.state import State
 from filters.worker.step import native
 
 _OF_STATE, _OF_PARTITION = ("member", "shape", "stepper", "track"), ("records", "extra")

@@ -10,7 +10,7 @@ import numpy as np
 from acquisition.wire.frame import Frame
 from filters.kernels.numpy_step import Codes
 from filters.worker.partitions.partition import Partition
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 
 #: Planes of a batch stay within the second-level cache of a core: some 50,000 samples.
 _MOST_SAMPLES = 48 * 1024

@@ -26,8 +26,8 @@ from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import MEAN as DERIVED_MEAN
 from filters.worker.inputs.state import InputsState
 from filters.worker.partitions.partition import Accepted
-from filters.worker.partitions.record import RecordEncoder, exceptions_of
 from filters.worker.partitions.settings import FilterSettings
+from filters.worker.states.record import RecordEncoder, exceptions_of
 from filters.worker.step.native import Step, step_of
 
 _IS_INVALID = np.frombuffer(IS_INVALID, np.bool_)

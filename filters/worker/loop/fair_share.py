@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 
 #: Part of its time that a saturated worker works, and part of its capacity that is given away.
 _SATURATED = 0.8

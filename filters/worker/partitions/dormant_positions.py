@@ -16,7 +16,7 @@ from acquisition.link.resp import packed
 from acquisition.wire import keys, position, seen
 from acquisition.wire.limits import Limits
 from acquisition.wire.seen import Seen
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 
 _DAY = 86_400.0
 _KEPT_SECONDS = 30 * 86_400

@@ -24,16 +24,16 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.limits import HostSizes, LimitError
 from acquisition.wire.readers import Cut
 from acquisition.wire.seen import Seen
-from filters.worker.partitions import oom_commit
+from filters.worker.partitions import commits as oom_commit
 from filters.worker.partitions.dormant_positions import DormantPositions, seen_of
-from filters.worker.partitions.first_seen import stamped
-from filters.worker.partitions.kept import Kept
 from filters.worker.partitions.lanes import Lanes, Read, size_of
-from filters.worker.partitions.name_table import NameTable, learn
 from filters.worker.partitions.rejections import Rejections, unforeseen
-from filters.worker.partitions.sequence import APPLY, contested
+from filters.worker.partitions.retention import Kept
 from filters.worker.partitions.settings import FilterSettings
-from filters.worker.partitions.state import State
+from filters.worker.states.first_seen import stamped
+from filters.worker.states.name_table import NameTable, learn
+from filters.worker.states.sequence import APPLY, contested
+from filters.worker.states.state import State
 from filters.worker.step.native import Step
 
 START = b"0-0"

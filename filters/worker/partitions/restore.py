@@ -17,11 +17,11 @@ from acquisition.wire.position import Position
 from acquisition.wire.records import smoothed
 from acquisition.wire.records.smoothed import SmoothedRecord
 from filters.kernels.step import Kernel
-from filters.worker.partitions.name_table import learn
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.restore_inputs import Found, read_values, refuse_newer
 from filters.worker.partitions.restore_inputs import restore as restore_inputs
-from filters.worker.partitions.state import State
+from filters.worker.states.name_table import learn
+from filters.worker.states.state import State
 
 _TOGETHER = 64  #: resource sets read in one round trip
 

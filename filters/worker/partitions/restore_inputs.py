@@ -25,7 +25,7 @@ from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import InputsState
 from filters.worker.partitions.partition import Partition
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 
 _MOST_STEPS = 1 << 62
 _LOW_HALF = 0xFFFFFFFF

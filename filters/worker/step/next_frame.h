@@ -1,9 +1,9 @@
 /* Whether a frame is sound and simply the next one of its resource set, as nearly all are.
 
-   Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.partitions.sequence.Track are the
+   Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.states.sequence.Track are the
    definition, and say what is to be done with every other frame (tests/filters/worker/test_step_next.py). */
 
-/* filters.worker.partitions.sequence.Track: a position record (acquisition.wire.position). */
+/* filters.worker.states.sequence.Track: a position record (acquisition.wire.position). */
 typedef struct {
     uint8_t version, flags;
     uint16_t gaps;

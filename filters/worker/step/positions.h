@@ -64,7 +64,7 @@ static int write_command(Written *to, const char *key, Py_ssize_t key_size, PyOb
 
 PyDoc_STRVAR(write_positions_doc,
 "write_positions(key, states) -> command\n\n"
-"The packed HSET of the positions of ``states``, a dict of filters.worker.partitions.state.State by member; ``key`` are its packed\n"
+"The packed HSET of the positions of ``states``, a dict of filters.worker.states.state.State by member; ``key`` are its packed\n"
 "first two words.");
 
 static PyObject *write_positions(PyObject *module, PyObject *arguments)

@@ -47,7 +47,7 @@ enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
     DO(FRAME_AT, "frame")
 enum { PARTS_ACCEPTED(AS_PLACE) ACCEPTED_PARTS };
 
-/* The attributes that are read of Python's objects: of filters.worker.partitions.state.State, and of
+/* The attributes that are read of Python's objects: of filters.worker.states.state.State, and of
    filters.worker.partitions.partition.Partition. */
 #define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_shape, "shape") DO(s_stepper, "stepper") DO(s_track, "track")
 #define ATTRIBUTES_OF_PARTITION(DO) DO(s_records, "records") DO(s_extra, "extra")

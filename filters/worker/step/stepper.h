@@ -245,7 +245,7 @@ PyDoc_STRVAR(stepper_doc,
 "Stepper(planes, numbers, exceptions, taus, head, ids, raw, prefixes, tail, track, monotonic, inputs, seed_every,\n"
 "        seeds, lives_until)\n\n"
 "Arguments as those of ``advance``, as they are after a frame; ``head`` is the header of its record, ``prefixes`` a\n"
-"tuple of what SET commands begin with, by slot, ``track`` the memory of a filters.worker.partitions.sequence.Track, ``monotonic``\n"
+"tuple of what SET commands begin with, by slot, ``track`` the memory of a filters.worker.states.sequence.Track, ``monotonic``\n"
 "that of the frame. Before the rows there is room for ``seeds`` of averages, one of which is written at every\n"
 "``seed_every``-th step. From ``lives_until`` on, CLOCK_MONOTONIC, a frame with inputs is left to Python. Raises ValueError for what does not fit.");
 

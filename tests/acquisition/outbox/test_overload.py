@@ -13,7 +13,7 @@ from acquisition.outbox.shedding import NORMAL, Shedding
 from acquisition.wire import frame
 from acquisition.wire.frame import HINT_SHEDS, KIND_SAMPLES, Frame
 from acquisition.wire.position import SHEDS, Position
-from filters.worker.partitions.sequence import APPLY, REFUSE, Track
+from filters.worker.states.sequence import APPLY, REFUSE, Track
 from tests.support.commands import commands
 
 SAMPLES = 3

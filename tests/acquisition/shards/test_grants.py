@@ -15,7 +15,7 @@ from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
-from filters.worker.partitions import oom_commit
+from filters.worker.partitions import commits as oom_commit
 from tests.support import granted as support
 from tests.support.beyond import READS, WRITES, beyond
 from tests.support.forbidden import refused

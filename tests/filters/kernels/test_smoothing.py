@@ -22,7 +22,7 @@ from filters.kernels import Kernel
 from filters.worker.compute.smoothing import Smoother
 from filters.worker.partitions.partition import Accepted, Partition
 from filters.worker.partitions.settings import FilterSettings
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 from filters.worker.step import native
 from filters.worker.step.native import Step
 from tests.support.scene import record

@@ -11,7 +11,7 @@ from filters.worker.inputs import state as module
 from filters.worker.inputs.plan import Plan
 from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import InputsState
-from filters.worker.partitions.state import _MOST_KEPT, _unknown
+from filters.worker.states.state import _MOST_KEPT, _unknown
 from tests.filters.worker.test_step_native import plan
 from tests.support.inputs_bench import VMS
 

@@ -14,7 +14,7 @@ from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker
 from filters.worker.partitions.dormant_positions import DormantPositions
 from filters.worker.partitions.settings import FilterSettings
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 from tests.support.applied import position_of, turn_until
 from tests.support.feeder import Feeder
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from filters.worker.loop.fair_share import FairShare, solve
 from filters.worker.loop.pace import Pace
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 
 RATES = st.lists(st.floats(0.0, 1e7), min_size=1, max_size=50)
 

@@ -9,7 +9,7 @@ from acquisition.errors import FrameError
 from acquisition.model.metric import Metric
 from acquisition.wire import table
 from acquisition.wire.table import FIRST_SEEN, Entity, Table
-from filters.worker.partitions.first_seen import stamped
+from filters.worker.states.first_seen import stamped
 
 METRICS = (Metric("cpu_ratio", "cores", "counter", 0.0, 1.0, ""),)
 

@@ -14,7 +14,7 @@ from acquisition.wire import keys
 from filters import kernels
 from filters.worker.loop.assembly import leasing_worker
 from filters.worker.loop.leases import new_holder
-from filters.worker.partitions import oom_commit
+from filters.worker.partitions import commits as oom_commit
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.restore import restore
 from filters.worker.partitions.settings import FilterSettings

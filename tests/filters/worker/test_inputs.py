@@ -21,8 +21,8 @@ from filters.worker.inputs.derived import Averages, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import InputsSettings, Plan, misnamed
 from filters.worker.inputs.ring import Ring
-from filters.worker.partitions.name_table import learn
 from filters.worker.partitions.settings import FilterSettings
+from filters.worker.states.name_table import learn
 from filters.worker.step import native
 from probes.metrics import RESOURCE_SETS
 from tests.support.inputs_bench import STEPS, VMS, Bench, names

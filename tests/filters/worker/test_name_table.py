@@ -9,7 +9,7 @@ from acquisition.errors import FrameError
 from acquisition.model.metric import Metric, schema_hash
 from acquisition.wire import table
 from acquisition.wire.table import Entity, Table
-from filters.worker.partitions.name_table import learn
+from filters.worker.states.name_table import learn
 from tests.support.inputs_bench import Bench, names
 
 _METRICS = (Metric("cpu_ratio", "ratio", "gauge", 0.0, float("inf"), "of all"), Metric("n", "1/s", "counter", 0, 9, ""))

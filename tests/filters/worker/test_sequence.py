@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.wire.frame import HINT_APPLIED, KIND_END, KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, Frame
 from acquisition.wire.position import CONTESTED, MOST_GAPS
-from filters.worker.partitions.sequence import APPLY, DUPLICATE, REFUSE, Track, contested
+from filters.worker.states.sequence import APPLY, DUPLICATE, REFUSE, Track, contested
 
 
 def numbered(sequence: int, floor: int = 1, made: int | None = None, epoch: int = 9, kind: int = KIND_SAMPLES) -> Frame:

@@ -26,8 +26,8 @@ from filters.worker.compute import agreed
 from filters.worker.inputs.plan import InputsSettings, Plan
 from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import InputsState
-from filters.worker.partitions.name_table import learn
 from filters.worker.partitions.settings import FilterSettings
+from filters.worker.states.name_table import learn
 from filters.worker.step import native
 from tests.support.inputs_bench import VMS, Bench, names
 from tests.support.untested import require_native

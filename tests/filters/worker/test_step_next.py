@@ -21,8 +21,8 @@ from acquisition.wire.position import Position
 from acquisition.wire.records import smoothed
 from acquisition.wire.records.recent import SEED_EVERY
 from filters.worker.partitions.partition import Accepted
-from filters.worker.partitions.sequence import APPLY, Track
-from filters.worker.partitions.state import shape_of
+from filters.worker.states.sequence import APPLY, Track
+from filters.worker.states.state import shape_of
 from filters.worker.step import native
 from tests.support.inputs_bench import Bench
 from tests.support.untested import require_native

@@ -14,7 +14,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
 from filters.worker.partitions.partition import Partition, write_positions
 from filters.worker.partitions.settings import FilterSettings
-from filters.worker.partitions.state import State
+from filters.worker.states.state import State
 from filters.worker.step import native
 from tests.support.inputs_bench import METRICS, SCHEMA, VMS, Bench, names
 from tests.support.untested import require_native

@@ -14,9 +14,9 @@ from acquisition.wire.records.smoothed import EXCEPTION, Floats, SmoothedRecord
 from filters.kernels import Kernel, computed
 from filters.worker.inputs.rows import who_stayed
 from filters.worker.inputs.state import SHORTEST, InputsState
-from filters.worker.partitions.name_table import NameTable
-from filters.worker.partitions.record import set_prefix
-from filters.worker.partitions.sequence import Track
+from filters.worker.states.name_table import NameTable
+from filters.worker.states.record import set_prefix
+from filters.worker.states.sequence import Track
 from filters.worker.step.native import Stepper
 
 _MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the next host, 12 bytes each

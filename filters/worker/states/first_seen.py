@@ -11,7 +11,7 @@ import numpy as np
 
 from acquisition.wire import table
 from acquisition.wire.table import FIRST_SEEN, VM
-from filters.worker.partitions.name_table import Payload, decode
+from filters.worker.states.name_table import Payload, decode
 
 
 def stamped(payload: bytes, before: bytes, rows: bytes | None, now: float) -> bytes:

@@ -1,0 +1,1 @@
+"""The state of one resource set: its counts, names, averages, and the record of them."""
