@@ -230,11 +230,11 @@ def markdown() -> str:
     """The metric tables as Markdown: what ``docs/metrics.md`` holds."""
     parts = [
         "# Metrics\n",
-        "Generated from `probes/metrics.py` by `python -m probes.metrics > docs/metrics.md`.\n",
+        "For authors of rules and schedulers, who look up what a metric means. Generated from `probes/metrics.py` by",
+        "`python -m probes.metrics > docs/metrics.md`.\n",
         "Names carry base units, and mean the same from every source. A counter is read as a counter and sent as a",
-        "rate. Low and high are what no machine can leave; the check `rate` adds what the machine that was sampled has",
-        "and can do (docs/validity.md).",
-        "What cannot be read is MISSING, never 0.",
+        "rate. No machine can leave the range from low to high; the check `rate` adds the limits of the sampled",
+        "machine ([validity codes](validity.md)). What cannot be read is MISSING, never 0.",
     ]
     for resource_set in RESOURCE_SETS.values():
         parts.append(f"\n## {resource_set.name}\n\n| metric | unit | kind | low | high | meaning |")

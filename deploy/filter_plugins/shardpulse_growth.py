@@ -109,7 +109,7 @@ def dead(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], address
     elif (owned := sum(row["slots"] for row in serving if row["role"] != "replica")) != _SLOTS:
         problems.append(
             f"not all partitions are served, {_SLOTS - owned} of {_SLOTS} slots have no owner: no replica has taken "
-            "over (yet) what lay there; `shardpulse shards status` shows it, docs/handbook.md says what to do with a "
+            "over (yet) what lay there; `shardpulse shards status` shows it, docs/machines.md says what to do with a "
             "shard that had no replica"
         )
     return {

@@ -32,7 +32,7 @@ examples:
       synthetic load; prints the summary
   python -m experiments.decisions --traces DIR --recording FILE --save decisions --report
       the whole report: DIR holds days of one file per VM (or is an archive of them); writes decisions.json and
-      plots to experiments/results, and the tables of docs/smoothing.md
+      plots to experiments/results, and the tables of docs/detection.md
   python -m experiments.decisions --record FILE --seconds 3600
       an hour of real programs as our own probe sees them (keeps the machine busy)
   python -m experiments.decisions --train
@@ -136,7 +136,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--rule", action="append", default=[], metavar="NAME", help="only these rules; repeatable")
     add("--frozen", type=Path, default=frozen.FILE, metavar="FILE", help="the parameters (default: as committed)")
     add("--save", metavar="NAME", help="write NAME.json, what the page quotes, and plots to experiments/results")
-    add("--report", action="store_true", help="write the tables of docs/smoothing.md")
+    add("--report", action="store_true", help="write the tables of docs/detection.md")
     add("--json", action="store_true", help="print one JSON document")
     add("--train", action="store_true", help="choose parameters on the training seeds, write them to --frozen, stop")
     add("--record", type=Path, metavar="FILE", help="record real programs to FILE and stop")

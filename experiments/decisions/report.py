@@ -1,4 +1,4 @@
-"""The summary on the screen, and the tables of docs/smoothing.md."""
+"""The summary on the screen, and the tables of docs/detection.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from acquisition.errors import DataError
 from experiments.decisions.training import TARGET_SECONDS
 from experiments.decisions.watch import RAW
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "smoothing.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
 _BEGIN, _END = "<!-- {name}: begin -->", "<!-- {name}: end -->"
 
 _DELAYS, _FALSE = ("step", "noisy step", "ramp", "bursts"), ("noise", "faults")  #: loads of the table of detection

@@ -97,15 +97,6 @@ def times(entries: Entries) -> str:
     return textwrap.fill(told, 120)
 
 
-def guards() -> str:
-    """What every row is compared with, and what it depends on."""
-    lines = ["| row | reference | not measured again once one of these changes |", "|---|---|---|"]
-    for row in (*ROWS, *LONG):
-        against = "; ".join(figure.reference.what for figure in row.figures if figure.reference) or "none: shown only"
-        lines.append(f"| `{row.name}` | {against} | {', '.join(f'`{path}`' for path in row.depends)} |")
-    return "\n".join(lines)
-
-
 def parts(entries: Entries, stale: Stale) -> dict[str, dict[str, str]]:
     """Page -> part -> text."""
     every = chosen(entries)
@@ -113,7 +104,6 @@ def parts(entries: Entries, stale: Stale) -> dict[str, dict[str, str]]:
     return {
         "README.md": {"front": f"{table(front, stale)}\n\n{machines(front)}\n\n{times(entries)}"},
         "docs/results.md": {"all": f"{table(every, stale)}\n\n{machines(every)}\n\n{times(entries)}"},
-        "docs/benchmarks.md": {"guards": guards()},
     }
 
 

@@ -129,8 +129,8 @@ def test_sources_name_only_files_and_modules_that_exist() -> None:
 
 def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "README.md").read_text()
-    for page in DOCS.glob("*.md"):
-        assert page.name == "README.md" or f"]({page.name})" in index, page.name
+    for page in (*DOCS.glob("*.md"), *DOCS.glob("tutorial/*.md")):
+        assert page == DOCS / "README.md" or f"]({page.relative_to(DOCS)})" in index, page.name
 
 
 def test_decision_records_are_listed() -> None:
@@ -139,23 +139,39 @@ def test_decision_records_are_listed() -> None:
         assert f"]({record.name})" in listed, record.name
 
 
-def extensions() -> list[list[str]]:
-    """The rows of "How to extend it": what, file, registered in, fixture, test with a toy."""
+def tables_of_extensions() -> list[list[list[str]]]:
+    """The tables of "How to extend it": rows of cells, without the heads."""
     text = (DOCS / "architecture.md").read_text().partition("## How to extend it")[2]
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in row] for row in rows[1:]]
+    tables = re.findall(r"^\|.+\|\n\|[-|]+\|\n((?:\|.+\n)+)", text, re.MULTILINE)
+    return [[[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()] for table in tables]
 
 
-@pytest.mark.parametrize("row", extensions(), ids=lambda row: row[0])
+EXTENSIONS, ENTRIES = tables_of_extensions()
+
+
+@pytest.mark.parametrize("row", EXTENSIONS, ids=lambda row: row[0])
 def test_what_can_be_added_is_added_once_by_a_test(row: list[str]) -> None:
     _, place, registry, _, test = row
     for room in re.findall(r"`([\w/]+)/NAME\.py`", place):
         assert (ROOT / room).is_dir(), room
-    for name, path in re.findall(r"`(\w+)` in `([\w/.]+)`", registry):
-        assert re.search(rf"^{name}\b", (ROOT / path).read_text(), re.MULTILINE), f"{path} has no {name}"
+    has_names(registry)
     assert (ROOT / test.strip("`")).exists()
 
 
+@pytest.mark.parametrize("row", ENTRIES, ids=lambda row: row[0])
+def test_tables_that_take_entries_exist(row: list[str]) -> None:
+    assert has_names(row[1]) or row[0] == "a figure for Prometheus"
+
+
+def has_names(cell: str) -> int:
+    """How many names a cell has, each of which is at the top of its file."""
+    named = re.findall(r"`(\w+)` in `([\w/.]+)`", cell)
+    for name, path in named:
+        assert re.search(rf"^(?:class )?{name}\b", (ROOT / path).read_text(), re.MULTILINE), f"{path} has no {name}"
+    return len(named)
+
+
 def test_every_toy_is_in_the_table() -> None:
-    told = {row[4].strip("`") for row in extensions()}
-    assert told == {str(path.relative_to(ROOT)) for path in (ROOT / "tests/extending").glob("test_toy_*.py")}
+    text = (DOCS / "architecture.md").read_text()
+    toys = sorted((ROOT / "tests/extending").glob("test_toy_*.py"))
+    assert [toy.name for toy in toys if f"`{toy.relative_to(ROOT)}`" not in text] == []

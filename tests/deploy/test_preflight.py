@@ -116,7 +116,7 @@ def test_every_variable_of_roles_and_documents_is_declared() -> None:
         defaults = role / "defaults" / "main.yml"
         assert options == set(yaml.safe_load(defaults.read_text()) if defaults.exists() else ()), role.name
         known |= unknown_names.declared([specifications])
-    for path in (*DEPLOY.glob("*.yml"), *(ROOT / "docs").glob("*.md")):
+    for path in (*DEPLOY.glob("*.yml"), *(ROOT / "docs").rglob("*.md")):
         text = path.read_text() if "ansible-playbook" in path.read_text() or path.parent == DEPLOY else ""
         assert set(re.findall(r"-e (?:'\{\")?(\w+)[=\"]", text)) <= known, path
 

@@ -1,4 +1,4 @@
-"""What docs/handbook.md says of backups: an archive is restored and goes on, a shard has its list of members back, a
+"""What docs/machines.md says of backups: an archive is restored and goes on, a shard has its list of members back, a
 dead machine is replaced. Each as the page says it, with real servers."""
 
 from __future__ import annotations

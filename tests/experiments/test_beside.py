@@ -160,5 +160,5 @@ def test_rules_are_valid_and_have_the_alerts_that_are_asked_for() -> None:
 def test_documents_show_the_saved_run() -> None:
     document = json.loads((RESULTS / "beside.json").read_text())
     assert list(document["truth"]) == [fault.name for fault in faults.FAULTS]
-    for page, table in (("README.md", tables.truth(document)), ("benchmarks.md", tables.benefit(document))):
+    for page, table in (("README.md", tables.truth(document)), ("beside.md", tables.benefit(document))):
         assert "\n".join(table) in (ROOT / "docs" / page).read_text(), f"paste the table into {page}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 _SERVERS = {"shards", "start_cluster", "postgresql"}
-_ROOMS = {"experiments", "deploy", "extending", "shards", "service"}
+_ROOMS = {"experiments", "deploy", "extending", "shards", "service", "tutorial"}
 
 
 @pytest.hookimpl(tryfirst=True)

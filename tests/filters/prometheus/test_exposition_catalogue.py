@@ -9,7 +9,7 @@ from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot.visibility.lag import Lag
 from acquisition.snapshot.visibility.workers import Worker, Workers
 from acquisition.wire.status import Status
-from filters.prometheus import CLASSIC, render
+from filters.exposition import CLASSIC, render
 from filters.prometheus.catalogue import families, markdown
 from filters.prometheus.entities import RUNS_TWICE, SHADOW, VM_STATE
 from filters.prometheus.inputs import FIGURES

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.prometheus import CLASSIC, OPENMETRICS, negotiate
+from filters.exposition import CLASSIC, OPENMETRICS, negotiate
 
 
 @pytest.mark.parametrize(

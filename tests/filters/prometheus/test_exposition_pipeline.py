@@ -14,7 +14,7 @@ from acquisition.snapshot.visibility.workers import Worker, Workers
 from acquisition.status.finding import DOWN, NOTE, Finding
 from acquisition.status.health import Health
 from acquisition.wire.table import Entity
-from filters.prometheus import Options, render
+from filters.exposition import Options, render
 from probes.metrics import VMS
 from tests.support.exposition_blocks import block, host_entity, process, snapshot
 from tests.support.exposition_parts import account, health
