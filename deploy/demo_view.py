@@ -20,8 +20,7 @@ from acquisition.printable import printable
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.rows import Row, rows_of
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Row, Selection, rows_of
 from acquisition.snapshot.values.states import CURRENT
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.states import state_style, validity

@@ -1,4 +1,4 @@
-/* The headers of many smoothed records in one call: see acquisition.snapshot.reading.heads, which stays the definition. */
+/* The headers of many smoothed records in one call; the definition is acquisition.snapshot.reading.heads. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

@@ -16,28 +16,35 @@ tick, with its age. ``newest`` is the same for verdicts: a host whose clock is a
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from acquisition.config import endpoints
 from acquisition.config.loader import load
+from acquisition.errors import FrameError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import parse_address
+from acquisition.link.routing import Batch
 from acquisition.link.trust.credentials import Credentials
+from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot import collector
-from acquisition.snapshot.arrivals import ArrivalReader
+from acquisition.snapshot.reading import judgement
 from acquisition.snapshot.reading.finishing import COHERENT, LATEST, NEWEST, Finisher
 from acquisition.snapshot.reading.judgement import Due
-from acquisition.snapshot.reading.naming import Naming
 from acquisition.snapshot.reading.positions import PositionReader
+from acquisition.snapshot.reading.records import Naming, read_recent, read_records
 from acquisition.snapshot.snapshot import Snapshot
+from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable, tables_of
-from acquisition.snapshot.values.members import Owner
-from acquisition.snapshot.values.recent import RecentTable, read_recent
-from acquisition.snapshot.visibility.refills import RefillReader
+from acquisition.snapshot.values.members import Member, Owner, Place
+from acquisition.snapshot.values.recent import RecentTable
+from acquisition.snapshot.values.states import CURRENT
+from acquisition.snapshot.visibility.roster import RefillReader
 from acquisition.snapshot.whole_reading import Shared, Takes, WholeReader
+from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
 if TYPE_CHECKING:
@@ -45,13 +52,31 @@ if TYPE_CHECKING:
 
 
 class _Parts(NamedTuple):
-    """What reads the shards of one ``instance``; ``arrivals`` by the number of the resource set."""
+    """What reads the shards of one ``instance``; ``arrivals`` by the name of the resource set."""
 
     instance: str
     layout: Layout
     shared: Shared
     whole: WholeReader
-    arrivals: dict[int, ArrivalReader]
+    arrivals: dict[str, ArrivalReader]
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No collection of cyclic garbage until the end of the block, if collections are on at all.
+
+    A reading makes tens of thousands of objects of which none is in a cycle; each time that some hundreds more have
+    been made the collector would visit all that is young, and now and then everything that the program holds. Other
+    threads may be in such a block as well: a caller that found collections on turns them on again.
+    """
+    was_on = gc.isenabled()
+    if was_on:  # who finds them off must not turn them off: another thread may just have turned them on again
+        gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class SnapshotReader:
@@ -143,7 +168,7 @@ class SnapshotReader:
         at all."""
         return read_recent(self.cluster, self._prepare().layout, owners)
 
-    @collector.paused()
+    @paused()
     def arrivals(self, resource_set: str) -> Snapshot:
         """One resource set of those hosts for which it is new since the last call, each with its newest tick:
         a ``latest`` reading of these alone. A host is left out until a newer tick has come than what is due, and
@@ -152,10 +177,10 @@ class SnapshotReader:
         Errors as of ``coherent``.
         """
         parts = self._prepare()
-        due, set_id = self._due(parts.layout), resource_set_id(resource_set)
-        if set_id not in parts.arrivals:
-            parts.arrivals[set_id] = ArrivalReader(parts.layout, set_id)
-        begun, now = parts.arrivals[set_id].take(self.cluster, due), self._clock()
+        if resource_set not in parts.arrivals:
+            parts.arrivals[resource_set] = ArrivalReader(parts.layout, resource_set_id(resource_set))
+        due = self._due(parts.layout)
+        begun, now = parts.arrivals[resource_set].take(self.cluster, due), self._clock()
         errors = self._naming.name(self.cluster, begun, begun, now, whole=False)
         return Snapshot(LATEST, now, [block.at(now) for _, block in begun], errors, began=due.now)
 
@@ -165,7 +190,7 @@ class SnapshotReader:
 
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
         parts = self._prepare()
-        with collector.paused():
+        with paused():
             return parts.whole.read(reading, takes, self._due(parts.layout))
 
     def _due(self, layout: Layout) -> Due:
@@ -179,3 +204,64 @@ class SnapshotReader:
             shared = Shared(self.cluster, self._clock, self._down_after, self._naming, positions, refills, finisher)
             self._parts = _Parts(self.cluster.instance, layout, shared, WholeReader(layout, shared), {})
         return self._parts
+
+
+class _Held(NamedTuple):
+    """What a partition said last: its commit id, and its positions by field."""
+
+    commit: bytes = b""
+    positions: Mapping[bytes, bytes] = {}
+
+
+class ArrivalReader:
+    """Reads one resource set of all hosts, again and again: the newest record of each, once it is committed.
+
+    A coherent tick waits for the last host; this reading does not. A partition is read again only where its commit id
+    is another one, and of its hosts only those whose position has moved. The id is read before the rest, so that what
+    is held is never older than it.
+    """
+
+    def __init__(self, layout: Layout, set_id: int) -> None:
+        self._tags = layout.tags
+        self._set_id = set_id
+        self._commits = Batch([(keys.commit(tag), ("GET", keys.commit(tag))) for tag in layout.tags])
+        self._held: dict[str, _Held] = {}
+
+    def take(self, cluster: Cluster, due: Due) -> list[tuple[Member, Block]]:
+        """The hosts with a new record that is not behind what is due, each with its block, current, without names and
+        age; at first all of them. What cannot be read, or is damaged, is left out. Raises ShardError when no shard
+        is known."""
+        commits = dict(zip(self._tags, cluster.ask(self._commits), strict=True))
+        changed = {
+            tag: commit
+            for tag, commit in commits.items()
+            if isinstance(commit, bytes) and commit != self._held.get(tag, _Held()).commit
+        }
+        replies = cluster.gather([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in changed])
+        begun = [
+            (member, block)
+            for (tag, commit), reply in zip(changed.items(), replies, strict=True)
+            for member, block in self._moved(tag, commit, reply)
+            if not block.reason and block.tick >= due.tick(block.interval)
+        ]
+        slots = [(member, ticks.slot_of(block.tick, due.keep_ticks)) for member, block in begun]
+        for (_, block), value in zip(begun, read_records(cluster, slots) if slots else (), strict=True):
+            judgement.judge_coherent(block, value, block.tick, due)
+        return [(member, block) for member, block in begun if block.state == CURRENT]
+
+    def _moved(self, tag: str, commit: bytes, reply: Any) -> Iterator[tuple[Member, Block]]:
+        """The members of a partition whose position is another one than before."""
+        if not isinstance(reply, list):
+            return  # it is on its way to another shard, or that does not answer
+        before = self._held.get(tag, _Held()).positions
+        positions = dict(zip(reply[::2], reply[1::2], strict=True))
+        self._held[tag] = _Held(commit, positions)
+        for field, record in positions.items():
+            named = keys.parse_member(field) if before.get(field) != record else None
+            if named is None or named[1] != self._set_id:
+                continue
+            member = Member(tag, *named, keys.smoothed(tag, *named, 0)[:-1])
+            try:
+                yield member, judgement.begin(member, Place(position.decode(record), None))
+            except FrameError:
+                continue

@@ -10,11 +10,11 @@ from typing import NamedTuple, Self
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.matrix import Matrix, matrix_of
 from acquisition.snapshot.values.members import Owner
-from acquisition.snapshot.values.rows import Row, rows_of
-from acquisition.snapshot.values.selection import Patterns, Selection
+from acquisition.snapshot.values.rows import Patterns, Row, Selection, rows_of
 from acquisition.snapshot.values.states import CURRENT
-from acquisition.snapshot.vms.placement import Placements
+from acquisition.snapshot.vms.placement import NOWHERE, Placements
 from acquisition.wire.position import SHEDS
+from acquisition.wire.table import VM
 
 
 class Totals(NamedTuple):
@@ -100,7 +100,7 @@ class Snapshot:
     def _contents(self) -> Contents:
         made = self._make()
         blocks = tuple(made.blocks if made.ordered else sorted(made.blocks, key=place_of))
-        return Contents(blocks, tuple(made.unread), made.placements or Placements.of(blocks))
+        return Contents(blocks, tuple(made.unread), made.placements or _placements(blocks))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -134,7 +134,7 @@ class Snapshot:
         self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
     ) -> Iterator[Row]:
         """Plain objects, one for each sample that the patterns select (all, without any)."""
-        return rows_of(self.blocks, Selection.of(host, resource_set, entity, metric), self.placements)
+        return rows_of(self.blocks, Selection.of(host, resource_set, entity, metric), self.placements.mark)
 
     def matrix(self, resource_set: str, metric: str, host: Patterns = (), entity: Patterns = ()) -> Matrix:
         """One metric of all entities of a resource set as numpy arrays."""
@@ -154,3 +154,9 @@ class Snapshot:
     def late(self) -> tuple[Block, ...]:
         """The blocks that are not current."""
         return tuple(block for block in self.blocks if block.state != CURRENT)
+
+
+def _placements(blocks: Sequence[Block]) -> Placements:
+    """The places of VMs by these blocks alone."""
+    has_vms = any(entity.kind == VM for block in blocks for entity in block.entities)
+    return Placements.of(blocks) if has_vms else NOWHERE

@@ -14,20 +14,19 @@ from typing import NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
-from acquisition.snapshot.reading.current_blocks import Judged, judge
 from acquisition.snapshot.reading.finishing import COHERENT, LATEST, NEWEST, Finisher, begin, begun_of
+from acquisition.snapshot.reading.heads import Judged, judge
 from acquisition.snapshot.reading.judgement import Due
-from acquisition.snapshot.reading.naming import Naming
 from acquisition.snapshot.reading.partitions import PartitionReader, Slotted
 from acquisition.snapshot.reading.positions import PositionReader, PositionTable, dormant_of
+from acquisition.snapshot.reading.records import Naming, read_records
 from acquisition.snapshot.snapshot import Contents, Snapshot
-from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.members import Owner, read_records
+from acquisition.snapshot.values.block import Begun, Block
+from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.names import Names
-from acquisition.snapshot.visibility import causes as sight
-from acquisition.snapshot.visibility.causes import Sight
-from acquisition.snapshot.visibility.inquiry import Begun
-from acquisition.snapshot.visibility.refills import RefillReader
+from acquisition.snapshot.visibility import causes
+from acquisition.snapshot.visibility.causes import Visibility
+from acquisition.snapshot.visibility.roster import RefillReader
 from acquisition.snapshot.vms.evidence import EvidenceIndex
 from acquisition.snapshot.vms.placement import placements_of
 from acquisition.wire.layout import Layout
@@ -54,7 +53,7 @@ class Found(NamedTuple):
     errors: tuple[str, ...]
     fresh: Callable[[], list[Block]]
     contested: Mapping[str, Sequence[Owner]]
-    sight: Sight
+    visibility: Visibility
     until: float  #: when the states of its hosts may be others, by the reader's clock
     judged: Judged | None = None
     names: Sequence[Names | None] = ()
@@ -83,7 +82,7 @@ class Found(NamedTuple):
 
         def make() -> Contents:
             blocks, takes = self.fresh(), self.question[1]
-            sight.look(blocks, self.sight, now, down_after)
+            causes.look(blocks, self.visibility, now, down_after)
             taken = blocks if takes is None else [block for block in blocks if takes(block.host_id, block.set_id)]
             unread = [] if takes is None else [block for block in blocks if not takes(block.host_id, block.set_id)]
             return Contents(taken, unread, placements_of(taken, self.contested), self.order is not None)
@@ -219,7 +218,7 @@ class WholeReader:
         (reading, takes), shared = question, self._shared
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         self._remember(reading, taken, due)
-        now, told, seen, blind = shared.finisher.finish(reading, begun, taken, due, errors, known)
+        now, texts, seen, blind = shared.finisher.finish(reading, begun, taken, due, errors, known)
         present = {(member.host, member.resource_set) for member, _ in begun}
         shared.naming.forget(present)
         blocks, everyone = [block for _, block in taken], [block for _, block in begun]
@@ -231,10 +230,10 @@ class WholeReader:
         unnamed = frozenset(
             row for row, (member, block) in enumerate(taken) if not shared.naming.suffices(member, block)
         )
-        until = sight.holds_until(everyone, shared.down_after)
-        self._last = Found(question, due.now, told, partial(_again, everyone), contested, seen, until, unnamed=unnamed)
+        until = causes.holds_until(everyone, shared.down_after)
+        self._last = Found(question, due.now, texts, partial(_again, everyone), contested, seen, until, unnamed=unnamed)
         unread = [] if takes is None else [block for _, block in begun if not takes(block.host_id, block.set_id)]
-        return Snapshot(reading, now, blocks, told, unread, placements_of(blocks, contested), due.now, blind)
+        return Snapshot(reading, now, blocks, texts, unread, placements_of(blocks, contested), due.now, blind)
 
     def _remember(self, reading: str, taken: Sequence[Begun], due: Due) -> None:
         """Whose records the next reading asks for together with everything else."""

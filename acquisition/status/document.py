@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.shards.servers.status import HEALTH
 from acquisition.snapshot.reconcile.books import Account, Totals
-from acquisition.snapshot.visibility import lag
+from acquisition.snapshot.visibility.workers import lag_of
 from acquisition.status.finding import DOWN, STALE, UNBALANCED
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value
 from acquisition.wire import archived
@@ -85,8 +85,8 @@ class StatusDocument(Struct, frozen=True):
     workers: Annotated[
         list[_Values] | None,
         Meta(
-            description="as acquisition.snapshot.visibility.workers.Worker, and behind_seconds (null: unknown); null when nothing "
-            "could be read, as unowned, partitions and readers are then"
+            description="id, name, lease_seconds, renewed (seconds ago), partitions, step, figures, behind_seconds "
+            "(null: unknown); null when nothing could be read, as unowned, partitions and readers are then"
         ),
     ]
     unowned: Annotated[list[int] | None, Meta(description="partitions without a worker")]
@@ -94,8 +94,8 @@ class StatusDocument(Struct, frozen=True):
     readers: Annotated[
         list[_Values] | None,
         Meta(
-            description="as acquisition.snapshot.reconcile.registered.Registered: the archive, which counts since it began, "
-            "made = archived + gap + open"
+            description="the archive: name, partitions, behind_seconds, expired, archived, gap, open, processes, "
+            "trouble; it counts since it began, made = archived + gap + open"
         ),
     ]
     findings: Annotated[list[_Values], Meta(description="kind (unbalanced, down, stale, note), about, text")]
@@ -158,7 +158,7 @@ def document(
         shards=[row.document(HEALTH) for row in health.shards],
         workers=None
         if workers is None
-        else [{**row._asdict(), "behind_seconds": lag.worst_of(row, lags or ())} for row in workers.workers],
+        else [{**row._asdict(), "behind_seconds": lag_of(row, lags or ())} for row in workers.workers],
         unowned=None if workers is None else list(workers.unowned),
         partitions=None
         if lags is None

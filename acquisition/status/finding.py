@@ -1,28 +1,19 @@
-"""What people should know of the pipeline: one finding for each thing."""
+"""Findings about hosts and their figures: one for each thing that people should know."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import isfinite
 from typing import NamedTuple
 
 from acquisition import compiled
-from acquisition.errors import FrameError
 from acquisition.link.happenings import CONFLICT, VM_TWICE
-from acquisition.link.resp import Address
 from acquisition.model.identity import is_own_name
-from acquisition.shards.servers import resilience
-from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, ENDED, RENUMBERED, SILENT
 from acquisition.snapshot.reconcile.books import Account, Books
-from acquisition.snapshot.reconcile.registered import Registered
-from acquisition.snapshot.visibility import clocks, lag, roster
-from acquisition.snapshot.visibility.lag import Lag
+from acquisition.snapshot.visibility import roster
 from acquisition.snapshot.visibility.roster import Roster
-from acquisition.snapshot.visibility.workers import Worker, Workers
-from acquisition.status.lately import Told
-from acquisition.wire.archived import Archived
-from acquisition.wire.keys import SLOTS
+from acquisition.wire.regressions import Regression
 from acquisition.wire.rejected import LIMIT, SIGNATURE
 from acquisition.wire.status import Status
 
@@ -40,7 +31,14 @@ class Finding(NamedTuple):
     text: str
 
 
-# -- What the books and the probes' own accounts say of hosts.
+class RecentEvent(NamedTuple):
+    """An event of a host, or of a VM (its id) on no host in particular, and why, in words."""
+
+    host: int
+    kind: str
+    vm: str
+    reason: str
+
 
 _SLOW_PROBES = (
     "read /proc with Python, which takes more CPU than the native step: their messages at the start say why, and "
@@ -137,22 +135,22 @@ def _contest(row: Account, report: Status | None) -> Finding:
     return Finding(STALE, _host(row), _CONTESTED + (f"; one of them: {machine}" if machine else ""))
 
 
-_LATELY: Mapping[str, str] = {
+_EVENTS: Mapping[str, str] = {
     LIMIT: "some of its frames are rejected: {reason}",
     CONFLICT: "{reason}: nothing is decided by it; see what runs there (`shardpulse query --set vms --host {name}`)",
 }
 
 
-def of_lately(told: Iterable[Told], accounts: Sequence[Account]) -> list[Finding]:
+def of_events(events: Iterable[RecentEvent], accounts: Sequence[Account]) -> list[Finding]:
     """What filters and services have lately reported of hosts and VMs."""
     names = {row.host: row.host_name for row in accounts}
     found = []
-    for host, kind, vm, reason in told:
+    for host, kind, vm, reason in events:
         name = names.get(host) or f"{host:016x}"
         if vm:
             found.append(Finding(DOWN if kind == VM_TWICE else NOTE, f"VM {vm}", reason))
         else:
-            found.append(Finding(STALE, f"host {name}", _LATELY[kind].format(reason=reason, name=name)))
+            found.append(Finding(STALE, f"host {name}", _EVENTS[kind].format(reason=reason, name=name)))
     return found
 
 
@@ -198,161 +196,44 @@ def _is_old(row: Account, age: float, down_after: float) -> bool:
     return bool(row.wall) and age > max(down_after, 3 * row.interval)
 
 
-# -- What one look at shards, clocks, filter workers, readers of the raw streams and the archive's books finds.
-
-#: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
-BEHIND_SECONDS = 5.0
-#: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
-READER_BEHIND_SECONDS = 30.0
-_FULL = 0.9
-_OTHER_FIGURES = (
-    "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
-    "who holds a partition"
-)
-_REFUSING = (
-    "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
-    "it needs more memory, or shards beside it (`shardpulse shards add`)"
-)
-_UNTOLD = "refuses this user an answer, which is missing here: {error}"
-_NO_MEMBER = (
-    "is named in [shards] addresses, is a member of nothing and does not answer ({reason}), while others serve "
-    "everything: take it out there"
-)
-_SLOW_STEP = (
-    "computes with numpy, which takes more CPU than the native step: its message at the start says why, and what to "
-    "install"
-)
+_NO_VALUES = "{count} of {all} probes get no values of it, such as that of host {host}: {problem}"
 
 
-def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """What is to be said of shards: of those that do not answer, that are full, and of slots without an owner."""
-    found = []
-    for row in rows:
-        about = f"shard {row.address}"
-        if row.refuses:
-            found.append(Finding(STALE, about, _UNTOLD.format(error=row.problem)))
-        elif not row.answering:
-            found.append(Finding(DOWN, about, row.problem))
-        elif row.role == REPLICA and not row.in_sync:
-            found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
-        if row.pinned is False:
-            found.append(Finding(NOTE, about, f"is bound to no single core: it may run on {row.cores}"))
-        if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
-            share = 100 * row.memory_bytes / row.memory_limit_bytes
-            found.append(
-                Finding(STALE, about, _REFUSING.format(share=share))
-                if row.memory_bytes > row.memory_limit_bytes
-                else Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
-            )
-        if row.slots_moving:
-            found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))
-    unserved = SLOTS - sum(row.slots for row in rows if row.there)
-    if unserved > 0:
-        found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
-        found += _of_majority(rows)
-    return found
-
-
-def of_risks(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """What the death of one shard or machine would cost, though nothing is away now."""
+def of_sources(reports: Collection[Status]) -> list[Finding]:
+    """Resource sets whose source gives nothing, in one line each for all probes, with one reason."""
+    seen: dict[str, int] = {}
+    failing: dict[str, list[tuple[str, str]]] = {}
+    for report in reports:
+        modules = report.rest.get("modules")
+        for name, module in modules.items() if isinstance(modules, dict) else ():
+            problem = module.get("problem") if isinstance(module, dict) else None
+            seen[name] = seen.get(name, 0) + 1
+            if problem and isinstance(problem, str):
+                failing.setdefault(name, []).append((report.host_name, problem))
     return [
-        Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
-        for risk in resilience.risks([
-            row._replace(answering=row.there, in_sync=row.in_sync or row.refuses) for row in rows
-        ])  # of a replica that does not tell nothing is known
-    ]  # fmt: skip
-
-
-def of_refusals(refusals: Iterable[str], rows: Sequence[ShardStatus]) -> list[Finding]:
-    """What shards do not let this user read, in their words, but for what ``rows`` say already."""
-    said = {f"shard {row.address}: {row.problem}" for row in rows if row.refuses}
-    parted = [text.partition(": ") for text in refusals if text not in said]
-    return [Finding(STALE, shard, _UNTOLD.format(error=reason)) for shard, _, reason in parted]
-
-
-def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
-    """What is to be said of addresses that are asked for shards, and are none."""
-    return [
-        Finding(NOTE, f"shard {address}", _NO_MEMBER.format(reason=reason)) for address, reason in strangers.items()
+        Finding(STALE, f"set {name}", _NO_VALUES.format(count=len(rows), all=seen[name], host=host, problem=problem))
+        for name, rows in failing.items()
+        for host, problem in rows[:1]
     ]
 
 
-def of_clocks(rows: Sequence[ShardStatus], accounts: Sequence[Account], before: float, after: float) -> list[Finding]:
-    """Shards whose clocks differ by more than half the shortest interval of ``accounts`` from this machine's, which
-    showed ``before`` and ``after`` when they were asked."""
-    ahead = {row.address: clocks.ahead_of(row.clock, before, after) for row in rows if row.clock}
-    limit = clocks.limit_of(account.interval for account in accounts)
-    age = before - max((account.wall for account in accounts if isfinite(account.wall)), default=0.0)
-    off = {address: by for address, by in ahead.items() if abs(by) > limit}
-    why = clocks.WHY[clocks.suspect(ahead, age, limit)] if off else ""
-    return [
-        Finding(STALE, f"shard {address}", f"the clock of this machine is {clocks.by_how_much(by)} it: {why}")
-        for address, by in off.items()
-    ]
+_WORSE = "{metric} of {entity} is {change} than usual since {since} UTC; by jitter once in {odds:,.0f} times{rest}"
+_LEAST_CHANCE = 1e-12  #: that is worth a word
 
 
-def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """Masters that see no majority of themselves refuse every command a few seconds later."""
-    serving = sum(row.there and row.slots > 0 for row in rows)
-    gone = sum(not row.there and row.role != REPLICA for row in rows)
-    if not serving or serving > gone:
-        return []
-    told = f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse everything"
-    return [Finding(DOWN, "majority", f"{told}, until more than half answer (two shards have none without each other)")]
-
-
-def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
-    """What is to be said of the workers."""
-    known = [row for row in lags if row.seconds is not None]
-    found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
-    free = len(live.unowned)
-    if free and not live.workers:
-        found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
-    elif free:
-        found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
-    found += [
-        Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == compiled.NUMPY
-    ]
-    if len({worker.figures for worker in live.workers if worker.figures}) > 1:
-        found.append(Finding(NOTE, "filter", _OTHER_FIGURES))
-    for worker in live.workers:
-        worst = lag.worst_of(worker, known) or 0.0
-        if worst > BEHIND_SECONDS:
-            found.append(Finding(STALE, f"worker {worker.name}", f"is {worst:.0f} s behind"))
-    waited = lag.worst_of(Worker("", "", 0.0, 0.0, live.unowned), known) or 0.0
-    if waited > BEHIND_SECONDS:
-        found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
-    return found
-
-
-def of_readers(rows: Sequence[Registered]) -> list[Finding]:
-    """What is to be said of the registered readers of the raw streams."""
-    found = []
+def of_regressions(rows: Sequence[Regression]) -> list[Finding]:
+    """Figures that got worse, the largest change first: one line for each host and metric, with its largest one."""
+    groups: dict[tuple[str, str], list[Regression]] = {}
     for row in rows:
-        if row.expired:
-            text = f"has not reported for long: nothing waits for it any more in {row.expired} partitions"
-            found.append(Finding(STALE, row.name, text))
-        elif row.behind_seconds > READER_BEHIND_SECONDS:
-            why = row.trouble or "it, or its database, is away"
-            found.append(Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: {why}"))
-        elif row.trouble:
-            found.append(Finding(NOTE, row.name, f"waits: {row.trouble}"))
-        if row.gap:
-            found.append(
-                Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")
-            )
-    return found
+        groups.setdefault((row.host, row.metric), []).append(row)
+    return [Finding(NOTE, f"host {host}", _of_worse(*found)) for (host, _), found in groups.items()]
 
 
-def of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names: Mapping[int, str]) -> list[Finding]:
-    """What the archive's own counts contradict."""
-    names = {row.host: row.host_name for row in accounts}
-    found = []
-    for row in rows:
-        if row.difference:
-            known = set_names.get(row.resource_set, f"{row.resource_set:08x}")
-            about = f"archive, host {names.get(row.host) or format(row.host, '016x')} set {known}"
-            kept = f"{row.archived} are archived, {row.gap} never will be, {row.pending} are pending"
-            told = f"of {row.made} samples {kept}: {row.difference} are not accounted for"
-            found.append(Finding(UNBALANCED, about, told))
-    return found
+def _of_worse(first: Regression, *others: Regression) -> str:
+    names = ", ".join(other.entity for other in others)
+    return _WORSE.format(
+        metric=first.metric, entity=first.entity,
+        change=f"{abs(first.change):.1%} {'more' if first.change > 0 else 'less'}",
+        since=time.strftime("%Y-%m-%d %H:%M", time.gmtime(first.since)), odds=1 / max(first.chance, _LEAST_CHANCE),
+        rest=f"; so are {names}" if names else "",
+    )  # fmt: skip

@@ -18,26 +18,29 @@ from acquisition.snapshot.reconcile import books, registered
 from acquisition.snapshot.reconcile.balance import ENDED
 from acquisition.snapshot.reconcile.books import Account, Books, Totals
 from acquisition.snapshot.reconcile.registered import Registered
-from acquisition.snapshot.visibility import lag, roster
-from acquisition.snapshot.visibility.lag import Lag
+from acquisition.snapshot.visibility import roster
 from acquisition.snapshot.visibility.roster import Roster
-from acquisition.snapshot.visibility.workers import Workers, read_workers
-from acquisition.status import lately, shards
-from acquisition.status.figures import of_regressions, of_sources
+from acquisition.snapshot.visibility.workers import Lag, Workers, read_lags, read_workers
+from acquisition.status import recent_events, shards
 from acquisition.status.finding import (
     DOWN,
     Finding,
-    of_archived,
+    RecentEvent,
     of_books,
+    of_events,
+    of_hosts,
+    of_probes,
+    of_regressions,
+    of_roster,
+    of_sources,
+)
+from acquisition.status.part_findings import (
+    of_archived,
     of_clocks,
     of_filter,
-    of_hosts,
-    of_lately,
-    of_probes,
     of_readers,
     of_refusals,
     of_risks,
-    of_roster,
     of_seeds,
     of_shards,
 )
@@ -120,16 +123,16 @@ def read(
     worse: list[Regression] = []
     findings: list[Finding] = []
     unread: list[ShardpulseError] = []
-    told: list[lately.Told] = []
+    events: list[RecentEvent] = []
     try:
         layout = read_layout(cluster)
         found = books.read(cluster, layout, down_after, wall)
         known = roster.read(cluster, layout, wall())
-        lags = lag.read(cluster, layout, found.cursors)
+        lags = read_lags(cluster, layout, found.cursors)
         live = read_workers(cluster, layout)
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
-        told = lately.read(cluster, layout, before, unread)
+        events = recent_events.read(cluster, layout, before, unread)
         worse = regressions.fresh(_told(cluster, layout.tags, unread).values(), before)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
@@ -146,7 +149,7 @@ def read(
     findings += of_archived(archived.values(), accounts, set_names)
     findings += of_roster(known, blindness(known, accounts)) if found is not None else []
     reports = found.statuses if found is not None else {}
-    findings += of_hosts(accounts, reports, now, down_after) + of_lately(told, accounts)
+    findings += of_hosts(accounts, reports, now, down_after) + of_events(events, accounts)
     findings += of_probes(reports.values()) + of_sources(reports.values()) + of_regressions(worse)
     ages = _freshness(accounts, now)
     sums = books.totals(accounts) if found is not None else None

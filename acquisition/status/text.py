@@ -12,9 +12,7 @@ from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.books import Account, Totals
 from acquisition.snapshot.reconcile.registered import Registered
-from acquisition.snapshot.visibility import lag
-from acquisition.snapshot.visibility.lag import Lag
-from acquisition.snapshot.visibility.workers import Worker
+from acquisition.snapshot.visibility.workers import Lag, Worker, lag_of, worst_lag
 from acquisition.status.document import Verdict, condition_of
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value
@@ -104,7 +102,7 @@ def _filter(workers: Sequence[Worker], lags: Sequence[Lag], rejected: int) -> It
     held = sum(len(worker.partitions) for worker in workers)
     known = [row for row in lags if row.seconds is not None]
     where = f" in {len(known)} of these" if len(known) < len(lags) else ""
-    told = f"at worst {lag.worst(known):.2f} s behind{where}" if known else f"how far behind is {UNKNOWN}"
+    told = f"at worst {worst_lag(known):.2f} s behind{where}" if known else f"how far behind is {UNKNOWN}"
     who = f"{_plural(len(workers), 'worker')} for {held} of {len(lags)} partitions"
     yield from _wrapped("filter", f"{who}, {told}, {rejected:,} rejected", "", _MARGIN)
 
@@ -222,7 +220,7 @@ def _workers(rows: Sequence[Worker], lags: Sequence[Lag], most: int) -> Iterator
     yield Text(f"{'FILTER WORKER':<44}{'STEP':<6}{'PARTITIONS':>15}{'BEHIND':>15}", "dim")
     for row in rows[:most]:
         name = f"{_cut(row.name, 43):<44}{row.step or '?':<6}"
-        behind = lag.worst_of(row, lags)
+        behind = lag_of(row, lags)
         yield Text(f"{name}{len(row.partitions):>15}{UNKNOWN if behind is None else f'{behind:.2f} s':>15}")
     if len(rows) > most:
         yield Text(f"… and {len(rows) - most} more", "dim")

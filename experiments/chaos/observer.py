@@ -25,7 +25,8 @@ from acquisition.config.loader import load
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.model.ticks import slot_of
-from acquisition.snapshot.values.members import Member, read_records
+from acquisition.snapshot.reading.records import read_records
+from acquisition.snapshot.values.members import Member
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 from acquisition.wire.records import smoothed

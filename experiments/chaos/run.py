@@ -15,7 +15,7 @@ from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile.books import Books
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.visibility.refills import KEPT, LOST
+from acquisition.snapshot.visibility.roster import KEPT, LOST
 from experiments.chaos import archive_referee, installation, observer, referee, schedule, witness
 from experiments.chaos.archive_referee import Verdict
 from experiments.chaos.fault_runner import Course, FaultRunner

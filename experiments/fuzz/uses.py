@@ -21,10 +21,9 @@ from acquisition.snapshot.reconcile.balance import REPORTED, Source, balance
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Member, Place
 from acquisition.snapshot.values.names import NamesCache
-from acquisition.snapshot.values.rows import rows_of
-from acquisition.snapshot.values.selection import Selection
-from acquisition.snapshot.visibility import causes as sight
-from acquisition.snapshot.visibility.causes import Sight
+from acquisition.snapshot.values.rows import Selection, rows_of
+from acquisition.snapshot.visibility import causes
+from acquisition.snapshot.visibility.causes import Visibility
 from acquisition.status.document import _archived
 from acquisition.wire import archived, commit, frame, position, status, table
 from acquisition.wire.frame import Frame
@@ -91,7 +90,7 @@ def _use_position(data: bytes) -> bool:
     _count_on(track)
     block = judgement.begin(_MEMBER, Place(known, None))
     judgement.judge_coherent(block, None, TICK, _DUE)
-    sight.look([block], Sight({}, [""]), _DUE.now, 10.0)
+    causes.look([block], Visibility({}, [""]), _DUE.now, 10.0)
     _told(block.quality._asdict())
     account = balance(Source(HOST, "h", SET, REPORTED, 0.0), _SENT, known, b"9-0")
     _told(account._asdict())
@@ -146,7 +145,7 @@ def _use_record(data: bytes) -> bool:
     block = Block(HOST, SET, _POSITION)
     for judge in (judgement.judge_coherent, judgement.judge_latest):
         judge(block, data, TICK, _DUE)
-    sight.look([block], Sight({}, [""]), _DUE.now, 10.0)
+    causes.look([block], Visibility({}, [""]), _DUE.now, 10.0)
     _told([msgspec.structs.asdict(row) for row in rows_of([block], Selection.of())])
     return block.has_values
 

@@ -21,7 +21,8 @@ from acquisition.link.resp import parse_address
 from acquisition.link.routing import Batch
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model.ticks import slot_of
-from acquisition.snapshot.values.members import Member, read_records
+from acquisition.snapshot.reading.records import read_records
+from acquisition.snapshot.values.members import Member
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 from acquisition.wire.records import smoothed

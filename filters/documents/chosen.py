@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection
 from acquisition.wire.records.planes import MEAN
 from acquisition.wire.table import Entity
 

@@ -12,10 +12,9 @@ from msgspec import Struct
 
 from acquisition.model import ticks
 from acquisition.model.metric import HOST_SET
-from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.block import Block, finite
 from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.members import Owner
-from acquisition.snapshot.values.rows import finite
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire.records.planes import MEAN
 from filters.decisions import ratios

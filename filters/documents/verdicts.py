@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.config.decisions import Policy
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection
 from filters.decisions.deciding import Decided
 from filters.decisions.picture import Host, Vm
 from filters.decisions.plan import Move, Proposals

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardpulseError
 from acquisition.model.metric import HOST_SET, resource_set_id
-from acquisition.snapshot import Snapshot, SnapshotReader, collector
+from acquisition.snapshot import Snapshot, SnapshotReader
+from acquisition.snapshot.reader import paused
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.members import Owner
@@ -167,7 +168,7 @@ class TickJudge:
         picture = observe(whole, self._settings, TickInputs({**tables, **newer}, recent))
         return picture._replace(tick=tick_of(snapshot)), known
 
-    @collector.paused()
+    @paused()
     def newest(self, reader: SnapshotReader) -> Decided:
         """The verdicts on all hosts, each by its newest sample, from one reading of their own figures; without moves.
         Who is late or down is said as of the tick that is due. Raises as ``judge``."""

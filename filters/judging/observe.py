@@ -20,8 +20,7 @@ from acquisition.link.happenings import VM_COPIED, VM_RENAMED, VM_TWICE
 from acquisition.model import codes, vm_state
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.rows import finite
+from acquisition.snapshot.values.block import Block, finite
 from acquisition.snapshot.values.states import CURRENT
 from acquisition.snapshot.vms.evidence import VM, evidence_of
 from acquisition.snapshot.vms.placement import INCOMING, MIGRATING, Placement, Placements

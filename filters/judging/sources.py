@@ -9,11 +9,10 @@ from acquisition.model import codes
 from acquisition.model.inputs import DecisionInputs
 from acquisition.model.metric import HOST_SET
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.block import Block, finite
 from acquisition.snapshot.values.inputs import DerivedReading, InputsTable
 from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.recent import RecentTable
-from acquisition.snapshot.values.rows import finite
 from filters.decisions.overload_detection.rule import Rule
 from filters.decisions.picture import Reading
 

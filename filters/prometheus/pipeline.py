@@ -13,10 +13,10 @@ from acquisition.model.identity import own_name
 from acquisition.shards.servers.status import MASTER, REPLICA, ShardStatus
 from acquisition.snapshot.reconcile.balance import SILENT
 from acquisition.snapshot.reconcile.books import Account
-from acquisition.snapshot.visibility import lag
-from acquisition.status import finding
+from acquisition.snapshot.visibility.workers import lag_of
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health, without_value
+from acquisition.status.part_findings import of_risks
 from filters.prometheus import syntax
 from filters.prometheus.labels import SET
 from filters.prometheus.syntax import COUNTER, GAUGE, Family, Filled, Series
@@ -138,11 +138,11 @@ def families(health: Health, hosts: Mapping[int, str], sets: Mapping[int, str]) 
     """All families; ``hosts`` and ``sets`` are labels by number, as the snapshot has them."""
     books = [(_account_labels(row, hosts, sets), row) for row in health.accounts]
     shards = [(syntax.labels(("shard",), (row.address,)), row) for row in health.shards]
-    grave = {risk.about for risk in finding.of_risks(health.shards) if risk.kind == STALE}
+    grave = {risk.about for risk in of_risks(health.shards) if risk.kind == STALE}
     risks = [(text, (row, f"shard {row.address}" in grave)) for text, row in shards]
     partitions = [(f'partition="{row.number}"', row) for row in health.lags or ()]
     workers = [
-        (syntax.labels(("worker", "id"), (row.name, row.id)), (row, lag.worst_of(row, health.lags or ())))
+        (syntax.labels(("worker", "id"), (row.name, row.id)), (row, lag_of(row, health.lags or ())))
         for row in (health.workers.workers if health.workers is not None else ())
     ]
     found = [*_filled(FILTER, [("", health)]), *_filled(LEDGER, [("", health)])]

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from acquisition.errors import DataError
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.rows import Row, rows_of
-from acquisition.snapshot.values.selection import Selection, entity_keys
+from acquisition.snapshot.values.rows import Row, Selection, entity_keys, rows_of
 from acquisition.snapshot.vms.placement import Placements
 
 _SHOWN = 12
@@ -54,7 +53,7 @@ def sections(snapshot: Snapshot, request: Request) -> list[Section]:
 
 
 def _section(block: Block, selection: Selection, request: Request, placements: Placements) -> Section:
-    rows = list(rows_of([block], selection, placements))
+    rows = list(rows_of([block], selection, placements.mark))
     top, hidden_metrics = request.top, 0
     if request.brief and not request.metrics:
         known = dict.fromkeys(row.metric for row in rows)

@@ -14,7 +14,7 @@ from acquisition.errors import DataError
 from acquisition.printable import printable
 from acquisition.repetition import repeat
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection
 from acquisition.snapshot.verdict import exit_code, warn
 from filters.documents.chosen import Chosen, Page
 from filters.documents.encoding import encode

@@ -1,6 +1,6 @@
-"""Finishing blocks one by one: records that were not asked for ahead, headers of those that are late, names, causes.
+"""Finishing blocks one by one: missing records, late headers, names, causes.
 
-Each is read in one round for all blocks that want it; what is plainly as it should be wants none of it.
+Each is read in one round for all blocks that want it; what is plainly current wants none of it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
 from acquisition.snapshot.reading import judgement
 from acquisition.snapshot.reading.judgement import Due
-from acquisition.snapshot.reading.naming import Naming
 from acquisition.snapshot.reading.partitions import Slotted
 from acquisition.snapshot.reading.positions import PositionTable
-from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.members import Member, Owner, Place, read_heads, read_records
-from acquisition.snapshot.visibility import causes as sight
-from acquisition.snapshot.visibility import roster
-from acquisition.snapshot.visibility.causes import Sight
+from acquisition.snapshot.reading.records import Naming, read_heads, read_records
+from acquisition.snapshot.values.block import Begun, Block
+from acquisition.snapshot.values.members import Member, Owner, Place
+from acquisition.snapshot.visibility import causes, roster
+from acquisition.snapshot.visibility.causes import Visibility
 from acquisition.snapshot.visibility.clocks import ClockReader
-from acquisition.snapshot.visibility.inquiry import Begun, SightReader
+from acquisition.snapshot.visibility.inquiry import VisibilityReader
 from acquisition.wire.layout import Layout
 
 COHERENT, LATEST, NEWEST = "coherent", "latest", "newest"  #: the readings
@@ -40,7 +39,7 @@ class Finished(NamedTuple):
 
     now: float
     errors: tuple[str, ...]
-    sight: Sight
+    visibility: Visibility
     blind: str
 
 
@@ -55,7 +54,7 @@ class Finisher:
         self._naming = naming
         self._clock = clock
         self._down_after = down_after
-        self._sights = SightReader(layout)
+        self._visibility = VisibilityReader(layout)
         self.clocks = ClockReader(cluster, layout, clock)
 
     def finish(
@@ -76,17 +75,17 @@ class Finisher:
         ]
         self._take_records(wanted, reading, due, known)
         self._take_heads(wanted, due.keep_ticks)
-        seen = self._sights.read(self._cluster, begun, taken, due, self._down_after)
+        seen = self._visibility.read(self._cluster, begun, taken, due.now, due.grace, self._down_after)
         now, blocks, everyone = self._clock(), [block for _, block in taken], [block for _, block in begun]
         messages = [str(error) for error in errors]
         messages += self._naming.name(self._cluster, begun, taken, now, whole=True)
         messages += [block.delay for block in blocks if block.unreachable]
-        sight.look(everyone, seen, now, self._down_after)
-        clocks = self.clocks.told(everyone, now)
-        blind = sight.blindness(blocks, clocks) if begun else "; ".join([self._emptiness(now), *clocks])
+        causes.look(everyone, seen, now, self._down_after)
+        clocks = self.clocks.remarks(everyone, now)
+        blind = causes.blindness(blocks, clocks) if begun else "; ".join([self._emptiness(now), *clocks])
         messages += seen.unanswered
-        messages += [blind] if blind else [*clocks, *sight.errors(blocks)]
-        self._sights.remember(everyone, now)
+        messages += [blind] if blind else [*clocks, *causes.errors(blocks)]
+        self._visibility.remember(everyone, now)
         return Finished(now, tuple(dict.fromkeys(messages)), seen, blind)
 
     def _emptiness(self, now: float) -> str:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import ReplyError
-from acquisition.link.routing import Batch
+from acquisition.link.routing import Batch, Command
 from acquisition.model import ticks
 from acquisition.snapshot.reading.judgement import Due
-from acquisition.snapshot.values.members import Command, Member
+from acquisition.snapshot.values.members import Member
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot.values.members import Member, Place, value_of
-from acquisition.snapshot.visibility.refills import KEPT, LOST
+from acquisition.snapshot.visibility.roster import KEPT, LOST
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
-_MOST_TOLD = 3  #: shards whose words are told where none can be read
+_MOST_REASONS = 3  #: that a reading names where no partition can be read
 
 #: A position record (acquisition.wire.position); ``counts`` is what this module does not look at.
 POSITION = np.dtype(
@@ -149,7 +149,7 @@ class PositionReader:
         if failures and all(isinstance(answer, ShardpulseError) for answer in answers):
             # of two shards, one is gone and the other says that there is no majority
             first = next((each for each in answers if isinstance(each, PermissionRefused)), answers[0])
-            raise type(first)("; ".join([*failures][:_MOST_TOLD]))
+            raise type(first)("; ".join([*failures][:_MOST_REASONS]))
         unseen = [tag for tag, answer in zip(self._tags, answers, strict=True) if self._is_unseen(tag, answer)]
         held = [self._hold(tag, answer, now, dormant) for tag, answer in zip(self._tags, answers, strict=True)]
         if not failures and not any(each.damaged or each.lost for each in held):

@@ -1,18 +1,178 @@
-"""What the records of the books say: cursor, applied positions, a probe's account of itself (pure).
+"""Records of the books: cursors, applied positions, the probes' own accounts.
 
-They may hold anything: what cannot be read becomes a line in ``problems``, with its key.
+Of each partition all are read in one transaction. A partition that moves between two shards or fails over meanwhile is
+read again, so none of its records is older than another one. Only while the keys of a partition lie on two shards they
+are read one by one, cursor first; the balance holds then as well (``acquisition.snapshot.reconcile.balance``).
+
+Records may hold anything: what cannot be decoded becomes a line in ``problems``, with its key.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from acquisition.errors import FrameError
+from acquisition.errors import FrameError, PermissionRefused, ShardError, ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.link.resp import Address, ReplyError, error_for
 from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, REPORTED, SILENT, Source
 from acquisition.wire import commit, keys, position, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.status import Status
+
+_ATTEMPTS = 5
+_PAUSE = 0.02
+_STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
+
+
+class PartitionRecords(NamedTuple):
+    """What one transaction found; replies are checked later. ``statuses`` are pairs of record and PTTL."""
+
+    commit: Any
+    applied: Any
+    statuses: dict[int, tuple[Any, Any]]
+
+
+def hosts_with_status(
+    cluster: Cluster, layout: Layout, problems: list[str], missing: dict[str, ShardpulseError]
+) -> dict[str, set[int]]:
+    """The hosts that have a status record, applied or not, by tag: SCAN on every shard that owns slots.
+
+    A shard that does not answer is passed over: its partitions turn out to be unreadable later. Of one that refuses
+    only that they turn out to be ``missing`` here.
+    """
+    hosts: dict[str, set[int]] = {tag: set() for tag in layout.tags}
+    names, refusals = _status_keys(cluster)
+    owners = {tag: cluster.known_owner(keys.commit(tag)) for tag in layout.tags}
+    missing.update((tag, refusals[owner]) for tag, owner in owners.items() if owner in refusals)
+    for key in sorted(names):
+        match = _STATUS.fullmatch(key)
+        host = int(match[2], 16) if match is not None else 0
+        if match is None or layout.tag_of(host).encode() != match[1]:
+            problems.append(f"the key {shown(key)} names no host of its partition")
+        else:
+            hosts[layout.tag_of(host)].add(host)
+    return hosts
+
+
+def _status_keys(cluster: Cluster) -> tuple[set[bytes], dict[Address, PermissionRefused]]:
+    found: set[bytes] = set()
+    refusals: dict[Address, PermissionRefused] = {}
+    for address in cluster.masters():
+        try:
+            connection = cluster.connect(address)
+        except PermissionRefused as error:
+            refusals[address] = error
+            continue
+        except ShardError:
+            continue
+        try:
+            cursor: Any = b"0"
+            while True:
+                cursor, names = connection.call("SCAN", cursor, "MATCH", "status:{*", "COUNT", 1000)
+                found.update(names)
+                if cursor == b"0":
+                    break
+        except PermissionRefused as error:
+            refusals[address] = error
+        except ShardpulseError:
+            continue
+        finally:
+            connection.close()
+    return found, refusals
+
+
+def read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str, PartitionRecords]:
+    """Each partition in one transaction; those that are on the move again, and one by one in the end."""
+    found: dict[str, PartitionRecords] = {}
+    refused: dict[str, set[int]] = {}
+    waiting = dict(hosts)
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE * attempt)
+        commands = [
+            (keys.commit(tag), command)
+            for tag, members in waiting.items()
+            for command in (("MULTI",), *_questions(tag, members), ("EXEC",))
+        ]
+        replies = iter(cluster.gather(commands))
+        again = {}
+        for tag, members in waiting.items():
+            answers = [next(replies) for _ in range(len(_questions(tag, members)) + 2)]
+            if any(isinstance(each, ReplyError) and _is_refusal(each) for each in answers):
+                refused[tag] = members  # something of it: the rest one by one
+            elif isinstance(answers[-1], list):
+                found[tag] = _partition(answers[-1], sorted(members))
+            elif isinstance(answers[-1], ReplyError):
+                again[tag] = members  # MOVED, ASK, TRYAGAIN in the middle, LOADING, READONLY
+            else:
+                found[tag] = PartitionRecords(answers[-1], answers[-1], {})
+        waiting = again
+        if not waiting:
+            break
+    for tag, members in (waiting | refused).items():
+        questions = _questions(tag, members)
+        found[tag] = _partition(cluster.gather([(str(one[1]), one) for one in questions]), sorted(members))
+    return found
+
+
+def _questions(tag: str, members: Iterable[int]) -> list[tuple[Any, ...]]:
+    """The cursor first: what a later reading finds applied is at least as new."""
+    questions: list[tuple[Any, ...]] = [("GET", keys.commit(tag)), ("HGETALL", keys.applied(tag))]
+    for host in sorted(members):
+        questions += [("GET", keys.status(tag, host)), ("PTTL", keys.status(tag, host))]
+    return questions
+
+
+def _partition(answers: Sequence[Any], members: Sequence[int]) -> PartitionRecords:
+    commit, applied, *rest = answers
+    return PartitionRecords(commit, applied, dict(zip(members, zip(rest[::2], rest[1::2], strict=True), strict=True)))
+
+
+def read_statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[int, tuple[Any, Any]]:
+    """The status records of hosts that had none a moment ago."""
+    if not hosts:
+        return {}
+    names = [keys.status(layout.tag_of(host), host) for host in hosts]
+    replies = cluster.gather([(name, (word, name)) for name in names for word in ("GET", "PTTL")])
+    return dict(zip(hosts, zip(replies[::2], replies[1::2], strict=True), strict=True))
+
+
+def read_dormant(
+    cluster: Cluster,
+    layout: Layout,
+    forgotten: Sequence[tuple[int, int]],
+    problems: list[str],
+    missing: dict[str, ShardpulseError],
+) -> dict[tuple[int, int], Position]:
+    """Where sets stood that were silent for so long that the filter has forgotten them."""
+    if not forgotten:
+        return {}
+    names = [keys.dormant(layout.tag_of(host)) for host, _ in forgotten]
+    members = [keys.member(host, number).encode() for host, number in forgotten]
+    replies = cluster.gather([(name, ("HGET", name, member)) for name, member in zip(names, members, strict=True)])
+    found: dict[tuple[int, int], Position] = {}
+    for (host, _), name, member, reply in zip(forgotten, names, members, replies, strict=True):
+        if isinstance(reply, bytes):
+            found.update(positions_in(name, layout.tag_of(host), (member, reply), layout, problems))
+        elif isinstance(failure := failure_of(reply), PermissionRefused):
+            missing[layout.tag_of(host)] = failure
+    return found
+
+
+def failure_of(reply: Any) -> ShardpulseError | None:
+    """Why a shard did not answer, cannot now, or does not to this user; None for what it answered."""
+    if isinstance(reply, ReplyError):
+        error = error_for(reply)
+        return None if isinstance(error, ShardError) else error
+    return reply if isinstance(reply, ShardpulseError) else None
+
+
+def _is_refusal(reply: ReplyError) -> bool:
+    return isinstance(error_for(reply), PermissionRefused)
 
 
 def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:

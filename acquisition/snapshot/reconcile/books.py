@@ -1,25 +1,26 @@
-"""The books: what all probes made against what became of it, read from the shards.
-
-Of each partition everything is read in one transaction: the filter's cursor, its applied
-positions, the status records of the probes. A partition that moves between two shards or fails
-over meanwhile is read again, so none of its parts is older than another one. Only while the
-keys of a partition lie on two shards they are read one by one, cursor first; the balance
-holds then as well (``acquisition.snapshot.reconcile.balance``).
-"""
+"""Books: what all probes made against what became of it, for all hosts."""
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster
-from acquisition.link.resp import Address, ReplyError, error_for
+from acquisition.link.resp import raise_for
 from acquisition.snapshot.reconcile.balance import ABSENT, SILENT, Account, Source, balance
-from acquisition.snapshot.reconcile.book_records import cursor_in, positions_in, report_in, shown
-from acquisition.snapshot.values.host_names import names_of
+from acquisition.snapshot.reconcile.book_records import (
+    cursor_in,
+    failure_of,
+    hosts_with_status,
+    positions_in,
+    read_dormant,
+    read_partitions,
+    read_statuses,
+    report_in,
+)
+from acquisition.snapshot.values.names import names_of
 from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
@@ -29,9 +30,6 @@ __all__ = ["SILENT_SECONDS", "Account", "Books", "Totals", "name_of", "read", "r
 
 #: A probe that has not written its account for so long is silent (it writes every two seconds).
 SILENT_SECONDS = 10.0
-_ATTEMPTS = 5
-_PAUSE = 0.02
-_STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
 
 
 class Books(NamedTuple):
@@ -89,14 +87,6 @@ class Totals(NamedTuple):
     silent: int
 
 
-class _Partition(NamedTuple):
-    """What one transaction found; replies are checked later. ``statuses`` are pairs of record and PTTL."""
-
-    commit: Any
-    applied: Any
-    statuses: dict[int, tuple[Any, Any]]
-
-
 def read(
     cluster: Cluster, layout: Layout, silent_after: float = SILENT_SECONDS, wall: Callable[[], float] = time.time
 ) -> Books:
@@ -107,25 +97,25 @@ def read(
     """
     problems: list[str] = []
     missing: dict[str, ShardpulseError] = {}
-    hosts = _hosts_with_status(cluster, layout, problems, missing)
-    found = _read_partitions(cluster, hosts)
+    hosts = hosts_with_status(cluster, layout, problems, missing)
+    found = read_partitions(cluster, hosts)
     cursors: dict[str, bytes] = {}
     positions: dict[tuple[int, int], Position] = {}
     statuses: dict[int, tuple[Any, Any]] = {}
     rejected = 0
     for tag, partition in found.items():
         try:
-            cursors[tag], aside = cursor_in(tag, _checked(partition.commit), problems)
-            positions.update(positions_in(keys.applied(tag), tag, _checked(partition.applied), layout, problems))
+            cursors[tag], aside = cursor_in(tag, raise_for(partition.commit), problems)
+            positions.update(positions_in(keys.applied(tag), tag, raise_for(partition.applied), layout, problems))
             statuses.update(partition.statuses)
             rejected += aside
         except ShardpulseError as error:
             missing[tag] = error
     if len(missing) == len(found):
         raise _whole(missing.values())
-    statuses |= _statuses(cluster, layout, sorted({host for host, _ in positions} - set(statuses)))
+    statuses |= read_statuses(cluster, layout, sorted({host for host, _ in positions} - set(statuses)))
     for host, pair in list(statuses.items()):
-        if failure := next(filter(None, map(_failure, pair)), None):
+        if failure := next(filter(None, map(failure_of, pair)), None):
             missing[layout.tag_of(host)] = failure
             del statuses[host]
     reports = {
@@ -141,7 +131,7 @@ def read(
         for number in (record.sets if record is not None else ())
         if (host, number) not in positions and layout.tag_of(host) in cursors
     ]
-    positions.update(_dormant(cluster, layout, forgotten, problems, missing))
+    positions.update(read_dormant(cluster, layout, forgotten, problems, missing))
     accounts = _accounts(layout, positions, reports, cursors)
     records = {host: record for host, (_, record) in reports.items() if record is not None}
     refusals = frozenset(str(error) for error in missing.values() if isinstance(error, PermissionRefused))
@@ -204,155 +194,8 @@ def _accounts(
     return accounts
 
 
-def _hosts_with_status(
-    cluster: Cluster, layout: Layout, problems: list[str], missing: dict[str, ShardpulseError]
-) -> dict[str, set[int]]:
-    """The hosts that have a status record, applied or not, by tag: SCAN on every shard that owns slots.
-
-    A shard that does not answer is passed over: its partitions turn out to be unreadable later. Of one that refuses
-    only that they turn out to be ``missing`` here.
-    """
-    hosts: dict[str, set[int]] = {tag: set() for tag in layout.tags}
-    names, refusals = _status_keys(cluster)
-    owners = {tag: cluster.known_owner(keys.commit(tag)) for tag in layout.tags}
-    missing.update((tag, refusals[owner]) for tag, owner in owners.items() if owner in refusals)
-    for key in sorted(names):
-        match = _STATUS.fullmatch(key)
-        host = int(match[2], 16) if match is not None else 0
-        if match is None or layout.tag_of(host).encode() != match[1]:
-            problems.append(f"the key {shown(key)} names no host of its partition")
-        else:
-            hosts[layout.tag_of(host)].add(host)
-    return hosts
-
-
-def _status_keys(cluster: Cluster) -> tuple[set[bytes], dict[Address, PermissionRefused]]:
-    found: set[bytes] = set()
-    refusals: dict[Address, PermissionRefused] = {}
-    for address in cluster.masters():
-        try:
-            connection = cluster.connect(address)
-        except PermissionRefused as error:
-            refusals[address] = error
-            continue
-        except ShardError:
-            continue
-        try:
-            cursor: Any = b"0"
-            while True:
-                cursor, names = connection.call("SCAN", cursor, "MATCH", "status:{*", "COUNT", 1000)
-                found.update(names)
-                if cursor == b"0":
-                    break
-        except PermissionRefused as error:
-            refusals[address] = error
-        except ShardpulseError:
-            continue
-        finally:
-            connection.close()
-    return found, refusals
-
-
-def _read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str, _Partition]:
-    """Each partition in one transaction; those that are on the move again, and one by one in the end."""
-    found: dict[str, _Partition] = {}
-    refused: dict[str, set[int]] = {}
-    waiting = dict(hosts)
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            time.sleep(_PAUSE * attempt)
-        commands = [
-            (keys.commit(tag), command)
-            for tag, members in waiting.items()
-            for command in (("MULTI",), *_questions(tag, members), ("EXEC",))
-        ]
-        replies = iter(cluster.gather(commands))
-        again = {}
-        for tag, members in waiting.items():
-            answers = [next(replies) for _ in range(len(_questions(tag, members)) + 2)]
-            if any(isinstance(each, ReplyError) and _is_refusal(each) for each in answers):
-                refused[tag] = members  # something of it: the rest one by one
-            elif isinstance(answers[-1], list):
-                found[tag] = _partition(answers[-1], sorted(members))
-            elif isinstance(answers[-1], ReplyError):
-                again[tag] = members  # MOVED, ASK, TRYAGAIN in the middle, LOADING, READONLY
-            else:
-                found[tag] = _Partition(answers[-1], answers[-1], {})
-        waiting = again
-        if not waiting:
-            break
-    for tag, members in (waiting | refused).items():
-        questions = _questions(tag, members)
-        found[tag] = _partition(cluster.gather([(str(one[1]), one) for one in questions]), sorted(members))
-    return found
-
-
-def _questions(tag: str, members: Iterable[int]) -> list[tuple[Any, ...]]:
-    """The cursor first: what a later reading finds applied is at least as new."""
-    questions: list[tuple[Any, ...]] = [("GET", keys.commit(tag)), ("HGETALL", keys.applied(tag))]
-    for host in sorted(members):
-        questions += [("GET", keys.status(tag, host)), ("PTTL", keys.status(tag, host))]
-    return questions
-
-
-def _partition(answers: Sequence[Any], members: Sequence[int]) -> _Partition:
-    commit, applied, *rest = answers
-    return _Partition(commit, applied, dict(zip(members, zip(rest[::2], rest[1::2], strict=True), strict=True)))
-
-
-def _statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[int, tuple[Any, Any]]:
-    """The status records of hosts that had none a moment ago."""
-    if not hosts:
-        return {}
-    names = [keys.status(layout.tag_of(host), host) for host in hosts]
-    replies = cluster.gather([(name, (word, name)) for name in names for word in ("GET", "PTTL")])
-    return dict(zip(hosts, zip(replies[::2], replies[1::2], strict=True), strict=True))
-
-
-def _dormant(
-    cluster: Cluster,
-    layout: Layout,
-    forgotten: Sequence[tuple[int, int]],
-    problems: list[str],
-    missing: dict[str, ShardpulseError],
-) -> dict[tuple[int, int], Position]:
-    """Where sets stood that were silent for so long that the filter has forgotten them."""
-    if not forgotten:
-        return {}
-    names = [keys.dormant(layout.tag_of(host)) for host, _ in forgotten]
-    members = [keys.member(host, number).encode() for host, number in forgotten]
-    replies = cluster.gather([(name, ("HGET", name, member)) for name, member in zip(names, members, strict=True)])
-    found: dict[tuple[int, int], Position] = {}
-    for (host, _), name, member, reply in zip(forgotten, names, members, replies, strict=True):
-        if isinstance(reply, bytes):
-            found.update(positions_in(name, layout.tag_of(host), (member, reply), layout, problems))
-        elif isinstance(failure := _failure(reply), PermissionRefused):
-            missing[layout.tag_of(host)] = failure
-    return found
-
-
-def _checked(reply: Any) -> Any:
-    if isinstance(reply, ReplyError):
-        raise error_for(reply)
-    if isinstance(reply, Exception):
-        raise reply
-    return reply
-
-
-def _failure(reply: Any) -> ShardpulseError | None:
-    """Why a shard did not answer, cannot now, or does not to this user; None for what it answered."""
-    if isinstance(reply, ReplyError):
-        error = error_for(reply)
-        return None if isinstance(error, ShardError) else error
-    return reply if isinstance(reply, ShardpulseError) else None
-
-
 def _whole(reasons: Iterable[ShardpulseError]) -> ShardpulseError:
     """Why nothing can be read."""
-    told = {str(reason): reason for reason in reasons}
-    refused = any(isinstance(reason, PermissionRefused) for reason in told.values())
-    return (PermissionRefused if refused else ShardError)("; ".join(told))
-
-
-def _is_refusal(reply: ReplyError) -> bool:
-    return isinstance(error_for(reply), PermissionRefused)
+    texts = {str(reason): reason for reason in reasons}
+    refused = any(isinstance(reason, PermissionRefused) for reason in texts.values())
+    return (PermissionRefused if refused else ShardError)("; ".join(texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -21,6 +22,11 @@ from acquisition.wire.records.smoothed import Floats, SmoothedRecord
 from acquisition.wire.table import Entity
 
 _INFINITY = float("inf")
+
+
+def finite(number: float) -> float | None:
+    """The number, or None for NaN and infinity."""
+    return number if math.isfinite(number) else None
 
 
 class Quality(NamedTuple):
@@ -309,3 +315,7 @@ class Block:
         """
         record = self.record()
         return record.ages() if record is not None else np.full(self.shape, np.nan, np.float32)
+
+
+#: A member with its block.
+Begun = tuple[Member, Block]

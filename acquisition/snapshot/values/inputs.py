@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from acquisition.errors import FrameError
 from acquisition.model.inputs import DecisionInputs
-from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.block import Block, finite
 from acquisition.snapshot.values.members import Owner
 from acquisition.wire.records import inputs as wire
 from acquisition.wire.records import smoothed
@@ -126,10 +126,10 @@ class InputsTable:
         last, mean, variance, trend, age = _strided(stride, len(wire.DERIVED_PLANES)).unpack_from(self._data, offset)
         known = math.isfinite(mean)
         return DerivedReading(
-            _number(mean),
-            _number(variance) if known else None,
-            _number(trend) if known else None,
-            _number(last),
+            finite(mean),
+            finite(variance) if known else None,
+            finite(trend) if known else None,
+            finite(last),
             self._data[at.codes + cell],
             age if known else None,
         )
@@ -166,7 +166,3 @@ def _strided(stride: int, count: int) -> struct.Struct:
 def _places(names: tuple[str, ...]) -> dict[str, int]:
     """The column of each name; nobody changes the answer."""
     return {name: column for column, name in enumerate(names)}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

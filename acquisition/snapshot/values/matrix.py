@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection
 from acquisition.snapshot.values.states import STATES
 from acquisition.wire.records.planes import LAST, MEAN, TREND, VARIANCE
 from acquisition.wire.records.smoothed import Floats

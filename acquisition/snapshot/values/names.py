@@ -1,4 +1,4 @@
-"""The names behind the numbers of a resource set, and a cache of them for readers.
+"""Names of hosts and of the rows and columns of a resource set, and their cache.
 
 Names change rarely and are large (as large as the samples), so a reader keeps them and asks
 again only when a record holds an id or a column that it cannot name, and now and then for names
@@ -8,13 +8,13 @@ A table that has not come yet hides nothing: what it would name is shown by its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from acquisition.errors import FrameError
+from acquisition.model.identity import is_own_name
 from acquisition.model.metric import INFINITY, Metric, schema_hash
-from acquisition.snapshot.values.host_names import HostNames
 from acquisition.snapshot.values.members import Member
 from acquisition.wire import table as table_format
 from acquisition.wire.table import Entity, Table
@@ -92,6 +92,39 @@ class Names:
 def _unpack(ids: bytes) -> list[int]:
     unpacked: list[int] = np.frombuffer(ids, "<u8").tolist()
     return unpacked
+
+
+class HostNames:
+    """Gives names to ids, in the order in which they come.
+
+    The id of a probe is made of its name, and so are the users of shards and the keys that are made for it: such an id
+    has the name, and nobody else, also before it is seen, or when it is no more. Only where no host has such an id does
+    a name belong to the one that comes first, until it is forgotten. Any other host is called by its id.
+    """
+
+    def __init__(self) -> None:
+        self.made_of_names = False  #: whether any id is
+        self._first: dict[str, int] = {}
+
+    def name(self, host: int, said: str) -> str:
+        """What a host is called that calls itself ``said``."""
+        own = is_own_name(said, host)
+        self.made_of_names |= own
+        if own or (not self.made_of_names and self._first.setdefault(said, host) == host):
+            return said
+        return f"{host:016x}"
+
+    def forget(self, hosts: Container[int]) -> None:
+        """Let go of the names of all but these."""
+        self._first = {said: host for said, host in self._first.items() if host in hosts}
+
+
+def names_of(said: Mapping[int, str]) -> dict[int, str]:
+    """What all hosts are called, by what each calls itself."""
+    names = HostNames()
+    for _ in range(2):  # what is known of the last one counts for the first
+        found = {host: names.name(host, word) for host, word in said.items()}
+    return found
 
 
 class NamesCache:

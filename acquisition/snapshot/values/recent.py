@@ -12,18 +12,14 @@ does not magnify the rounding of the seed too much.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster
 from acquisition.model import codes, ticks
 from acquisition.model.inputs import Recent
-from acquisition.snapshot.values.members import Owner
-from acquisition.wire import keys
-from acquisition.wire.layout import Layout
+from acquisition.snapshot.values.block import finite
 from acquisition.wire.records import recent
 from acquisition.wire.records.recent import GONE, Ring
 
@@ -69,7 +65,7 @@ class RecentTable:
         """What is known of one metric of an entity, which may have come and gone."""
         rows, interval = self._series(entity, metric), self._ring.head.interval
         return [
-            Recent(ticks.tick_of(wall, interval), wall, _number(raw), _number(mean), code)
+            Recent(ticks.tick_of(wall, interval), wall, finite(raw), finite(mean), code)
             for wall, raw, mean, code in zip(rows.walls, rows.raw, rows.mean, rows.codes, strict=True)
             if math.isfinite(wall) and interval > 0.0
         ]
@@ -163,17 +159,6 @@ def _alpha(elapsed: float, tau: float) -> float:
     return -math.expm1(-elapsed / tau) if usable else 1.0
 
 
-def read_recent(cluster: Cluster, layout: Layout, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
-    """The recent values of resource sets; those that cannot be read, are damaged, or have none, are absent.
-
-    Raises ShardError when no shard answers at all.
-    """
-    names = [keys.recent(layout.tag_of(host), host, resource_set) for host, resource_set in owners]
-    replies = cluster.gather([(name, ("GET", name)) for name in names])
-    tables = ((owner, recent_of(reply)) for owner, reply in zip(owners, replies, strict=True))
-    return {owner: table for owner, table in tables if table is not None}
-
-
 def recent_of(data: object) -> RecentTable | None:
     """The table of a ring of recent values; None if absent, or one that is damaged or empty."""
     if not isinstance(data, bytes):
@@ -183,7 +168,3 @@ def recent_of(data: object) -> RecentTable | None:
     except FrameError:
         return None
     return table if len(table) else None
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,25 +1,74 @@
-"""Rows: the samples of a snapshot as plain objects, made one at a time as they are asked for."""
+"""Rows: the samples of a snapshot as plain objects, and patterns to select them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import translate
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from acquisition.model import codes
-from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.selection import Selection
-from acquisition.snapshot.vms.placement import Placements
+from acquisition.snapshot.values.block import Block, finite
 from acquisition.wire.records.planes import OWN, Plane
+from acquisition.wire.table import Entity
 
+#: One pattern or several; none selects everything. ``*`` and ``?`` are wildcards; case counts.
+Patterns = str | Iterable[str]
+#: What a row is beside its VM, by host id and entity: ``Placements.mark`` (acquisition.snapshot.vms.placement).
+Mark = Callable[[int, Entity], str]
 Numbers = list[list[float | None]]
 _NOTHING: Mapping[str, float | None] = {}
 _CODE_NAMES = np.array([codes.name_of(code) for code in range(256)], object)
+
+
+class Selection(NamedTuple):
+    """Compiled patterns; None selects everything."""
+
+    hosts: re.Pattern[str] | None = None
+    resource_sets: re.Pattern[str] | None = None
+    entities: re.Pattern[str] | None = None
+    metrics: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(
+        cls, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
+    ) -> Selection:
+        """Compile patterns of names or hexadecimal ids."""
+        return cls(*(_compile(patterns) for patterns in (host, resource_set, entity, metric)))
+
+    def takes_block(self, host: str, host_id: int, resource_set: str, set_id: int) -> bool:
+        """Whether rows of this resource set of this host may be wanted."""
+        return _matches(self.hosts, host, f"{host_id:016x}") and _matches(
+            self.resource_sets, resource_set, f"{set_id:08x}"
+        )
+
+    def takes_entity(self, entity: Entity) -> bool:
+        """Whether an entity is wanted, by any of ``entity_keys``."""
+        return self.entities is None or _matches(self.entities, *entity_keys(entity))
+
+    def takes_metric(self, name: str) -> bool:
+        """Whether a metric is wanted."""
+        return _matches(self.metrics, name)
+
+
+def entity_keys(entity: Entity) -> tuple[str, ...]:
+    """What an entity can be asked for by: name, stable id (``HOST:PID``, uuid), pid, id in hex."""
+    pid = entity.stable.rpartition(":")[2]
+    return entity.name, entity.stable, pid, f"{entity.id:016x}"
+
+
+def _compile(patterns: Patterns) -> re.Pattern[str] | None:
+    chosen = [patterns] if isinstance(patterns, str) else list(patterns)
+    return re.compile("|".join(translate(pattern) for pattern in chosen)) if chosen else None
+
+
+def _matches(pattern: re.Pattern[str] | None, *texts: str) -> bool:
+    return pattern is None or any(pattern.match(text) for text in texts)
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the collector need not look at thousands
@@ -58,15 +107,15 @@ class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the 
     since: float | None = None  #: since when, seconds since 1970
 
 
-def rows_of(blocks: Iterable[Block], selection: Selection, placements: Placements | None = None) -> Iterator[Row]:
-    """The rows that a selection takes, marked by ``placements`` where these are given. A block of which nothing
-    is known but that it is there yields one row named ``?``, if the selection names no entity and no metric."""
+def rows_of(blocks: Iterable[Block], selection: Selection, mark: Mark = lambda _, __: "") -> Iterator[Row]:
+    """The rows that a selection takes, each with its ``mark``. A block of which nothing is known but that it is there
+    yields one row named ``?``, if the selection names no entity and no metric."""
     for block in blocks:
         if selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id):
-            yield from _rows_of_block(block, selection, placements)
+            yield from _rows_of_block(block, selection, mark)
 
 
-def _rows_of_block(block: Block, selection: Selection, placements: Placements | None) -> Iterator[Row]:
+def _rows_of_block(block: Block, selection: Selection, mark: Mark) -> Iterator[Row]:
     if 0 in block.shape:
         if selection.entities is None and selection.metrics is None:
             yield _placeholder(block)
@@ -91,10 +140,10 @@ def _rows_of_block(block: Block, selection: Selection, placements: Placements | 
         lines, *own, validity, stale, extras, strict=False
     ):
         who = (*where, entity.name, entity.kind, entity.stable, entity.epoch, f"{entity.id:016x}")
-        mark = placements.mark(block.host_id, entity) if placements is not None else ""
+        place = mark(block.host_id, entity)
         samples = zip(names, mean_of, deviation_of, trend_of, last_of, code_of, stale_of, extra_of, strict=False)
         for (name, unit), mean, deviation, trend, last, code, old, extra in samples:
-            yield Row(*who, name, unit, mean, deviation, trend, last, code, age, old, *tail, mark, extra, cause, since)
+            yield Row(*who, name, unit, mean, deviation, trend, last, code, age, old, *tail, place, extra, cause, since)
 
 
 def _by_name(tables: Mapping[str, Numbers]) -> Iterator[list[dict[str, float | None]]]:
@@ -110,11 +159,6 @@ def _placeholder(block: Block) -> Row:
         block.state, block.reason, block.quality.lost_seconds, block.quality.sheds, cause=block.cause,
         since=block.since or None,
     )  # fmt: skip
-
-
-def finite(number: float) -> float | None:
-    """The number, or None for anything else."""
-    return number if math.isfinite(number) else None
 
 
 def _numbers(block: Block, plane: Plane, index: tuple[npt.NDArray[np.intp], ...]) -> Numbers:

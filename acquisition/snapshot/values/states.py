@@ -34,7 +34,7 @@ CAUSES = {
     SILENCE: "neither its probe nor those of its neighbours are heard",
     SILENT: "its probe is silent while those of its neighbours are heard",
 }
-#: Those by which the pipeline hides what hosts send; and all for which it cannot be told how a host is that runs on.
+#: Causes by which the pipeline hides what hosts send; and all for which the state of a running host is unknown.
 HIDING = frozenset((SHARD, UNHELD, FULL, UNCOMMITTED))
 BLIND = HIDING | {SILENCE}
 

@@ -1,4 +1,4 @@
-"""Sight: is a host down, or can nobody see it? From what a reader knows to the state of every host (pure).
+"""Visibility: is a host down, or can nobody see it? From what a reader knows to the state of every host (pure).
 
 Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a
 filter worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe
@@ -31,7 +31,7 @@ MOST_HEARD = 2 / 3
 _FEWEST = 3
 
 
-class PartitionSight(NamedTuple):
+class PartitionVisibility(NamedTuple):
     """A partition in which somebody is late: whether a filter worker holds it, and for how many seconds the oldest
     entry of its raw stream has waited for one; ``committed`` is when the newest committed entry came, 0.0: never;
     ``full``: its shard uses all the memory that it may."""
@@ -42,7 +42,7 @@ class PartitionSight(NamedTuple):
     full: bool = False
 
 
-class Sight(NamedTuple):
+class Visibility(NamedTuple):
     """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
     be read. ``shards`` are the owners of all partitions, "" if absent. ``excused`` is until when a host could
     not be seen: patience with it starts again then. ``trusted`` are the shards whose probes are known to have been
@@ -52,7 +52,7 @@ class Sight(NamedTuple):
     not. ``asked`` is when it was decided whose silence to ask about: nothing is known of one that lasts long enough
     only since then."""
 
-    partitions: Mapping[int, PartitionSight | None]
+    partitions: Mapping[int, PartitionVisibility | None]
     shards: Sequence[str]
     excused: Mapping[int, float] = {}
     trusted: frozenset[str] | None = None
@@ -87,7 +87,7 @@ class _Host:
         return all(position is not None and position.flags & ENDED for position in positions)
 
 
-def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -> None:
+def look(blocks: Sequence[Block], visibility: Visibility, now: float, down_after: float) -> None:
     """Set the age of every block at ``now``, and the state of those that are late with its cause.
 
     ``unheard`` is what nothing has come of for ``down_after`` seconds (or two intervals, where that is longer), also
@@ -104,12 +104,12 @@ def look(blocks: Sequence[Block], sight: Sight, now: float, down_after: float) -
     for block in blocks:
         found = hosts.get(block.host_id)
         if found is None:
-            found = hosts[block.host_id] = _Host(partition_of(block.host_id, len(sight.shards)))
+            found = hosts[block.host_id] = _Host(partition_of(block.host_id, len(visibility.shards)))
         found.add(block)
-    neighbours = _Neighbours(hosts.values(), sight)
+    neighbours = _Neighbours(hosts.values(), visibility)
     for number, host in hosts.items():
         if any(block.state == LATE for block in host.blocks):
-            _judge(number, host, sight, neighbours, min(now, sight.asked), down_after)
+            _judge(number, host, visibility, neighbours, min(now, visibility.asked), down_after)
 
 
 def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
@@ -125,8 +125,8 @@ def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
         return ""
     counts = Counter(hosts.values())
     when = f" since {clock(since)}" if since else ""
-    told = [f"{count} of {len(hosts)}: {states.CAUSES.get(cause, 'late')}" for cause, count in sorted(counts.items())]
-    return f"no host can be seen{when}; {'; '.join([*told, *clocks])}"
+    parts = [f"{count} of {len(hosts)}: {states.CAUSES.get(cause, 'late')}" for cause, count in sorted(counts.items())]
+    return f"no host can be seen{when}; {'; '.join([*parts, *clocks])}"
 
 
 def errors(blocks: Iterable[Block]) -> list[str]:
@@ -154,19 +154,21 @@ def holds_until(blocks: Iterable[Block], down_after: float) -> float:
     return min((block.filtered + max(down_after, 2 * block.interval) for block in late), default=_INFINITY)
 
 
-def _judge(number: int, host: _Host, sight: Sight, neighbours: _Neighbours, now: float, down_after: float) -> None:
-    cause, since = _of_pipeline(host, sight)
+def _judge(
+    number: int, host: _Host, visibility: Visibility, neighbours: _Neighbours, now: float, down_after: float
+) -> None:
+    cause, since = _of_pipeline(host, visibility)
     patience = max(down_after, 2 * host.shortest)
-    if not cause and host.seen and number not in sight.advanced:
+    if not cause and host.seen and number not in visibility.advanced:
         if host.said_goodbye:
             cause = states.GOODBYE
-        elif number in sight.refused:
+        elif number in visibility.refused:
             cause = states.REFUSED
-        elif number in sight.unread:
+        elif number in visibility.unread:
             cause = states.SHARD
         elif now - host.seen > patience and not neighbours.are_heard(host, now, patience):
             cause = states.SILENCE
-        elif now - max(host.seen, sight.excused.get(number, 0.0)) > patience:
+        elif now - max(host.seen, visibility.excused.get(number, 0.0)) > patience:
             cause = states.SILENT
     for block in host.blocks:
         if block.state != LATE:
@@ -178,20 +180,20 @@ def _judge(number: int, host: _Host, sight: Sight, neighbours: _Neighbours, now:
             block.state = DOWN if cause == states.SILENT else UNKNOWN
 
 
-def _of_pipeline(host: _Host, sight: Sight) -> tuple[str, float]:
+def _of_pipeline(host: _Host, visibility: Visibility) -> tuple[str, float]:
     """The cause for which the pipeline does not show a host, and since when; "" where it would."""
     if any(block.unreachable for block in host.blocks):
         return states.SHARD, host.seen
-    if host.partition not in sight.partitions:
+    if host.partition not in visibility.partitions:
         return "", 0.0
-    partition = sight.partitions[host.partition]
+    partition = visibility.partitions[host.partition]
     if partition is None:
         return states.SHARD, host.seen
     if not partition.held:
         return states.UNHELD, partition.committed
     if partition.full:
         return states.FULL, partition.committed
-    if partition.waiting > sight.grace + (host.shortest if host.shortest < _INFINITY else 0.0):
+    if partition.waiting > visibility.grace + (host.shortest if host.shortest < _INFINITY else 0.0):
         return states.UNCOMMITTED, partition.committed
     return "", 0.0
 
@@ -199,19 +201,19 @@ def _of_pipeline(host: _Host, sight: Sight) -> tuple[str, float]:
 class _Neighbours:
     """When the hosts of each shard were heard."""
 
-    def __init__(self, hosts: Iterable[_Host], sight: Sight) -> None:
-        self._sight = sight
+    def __init__(self, hosts: Iterable[_Host], visibility: Visibility) -> None:
+        self._visibility = visibility
         self._seen: dict[str, list[float]] = {}
         for host in hosts:
             if host.seen:
-                self._seen.setdefault(sight.shards[host.partition], []).append(host.seen)
+                self._seen.setdefault(visibility.shards[host.partition], []).append(host.seen)
         for seen in self._seen.values():
             seen.sort()
         self._all = sorted(seen for each in self._seen.values() for seen in each)
 
     def are_heard(self, host: _Host, now: float, patience: float) -> bool:
         """Whether most of those are heard that were heard when this host fell silent, or later."""
-        shard = self._sight.shards[host.partition]
+        shard = self._visibility.shards[host.partition]
         seen = self._seen[shard]
         own = _counted(seen, host, now, patience)
         if own.others and len(seen) > _FEWEST:
@@ -222,7 +224,7 @@ class _Neighbours:
 
     def _is_trusted(self, shards: Set[str]) -> bool:
         """Whether probes are known to have been heard in all of these a while ago as well."""
-        return self._sight.trusted is None or shards <= self._sight.trusted
+        return self._visibility.trusted is None or shards <= self._visibility.trusted
 
 
 class _Counted(NamedTuple):

@@ -45,7 +45,7 @@ class ClockReader:
             self._compare()
         return any(abs(by) > self._limit for by in self._ahead.values())
 
-    def told(self, blocks: Iterable[Block], now: float) -> list[str]:
+    def remarks(self, blocks: Iterable[Block], now: float) -> list[str]:
         """What is to be said of clocks in a reading at ``now``, by the reader's clock."""
         known = [block for block in blocks if block.wall]
         self._limit = limit_of(block.interval for block in known)
@@ -54,7 +54,7 @@ class ClockReader:
         elif self._due == math.inf:
             self._ahead = {}
         newest = max((min(block.wall, block.filtered) for block in known), default=-math.inf)
-        return told(self._ahead, now - newest, self._limit) if self.differ() else []
+        return remarks(self._ahead, now - newest, self._limit) if self.differ() else []
 
     def _compare(self) -> None:
         if self._due < math.inf:
@@ -81,7 +81,7 @@ def ahead_of(clock: float, before: float, after: float) -> float:
     return max(before - clock, 0.0) or min(after - clock, 0.0)
 
 
-def told(ahead: Mapping[str, float], age: float, limit: float) -> list[str]:
+def remarks(ahead: Mapping[str, float], age: float, limit: float) -> list[str]:
     """What is to be said of clocks that differ by more than ``limit`` seconds. ``ahead`` is by how much the reader's is
     ahead, by the address of a shard, ``age`` that of the newest sample by the reader's clock."""
     off = {shard: by for shard, by in ahead.items() if abs(by) > limit}
@@ -97,8 +97,10 @@ def told(ahead: Mapping[str, float], age: float, limit: float) -> list[str]:
 
 
 def suspect(ahead: Mapping[str, float], age: float, limit: float) -> str:
-    """Which clock is off where some differ (as for ``told``): READER, SHARD, or "" where nobody can know. Most shards
-    are right, and samples that are neither of the future nor old say which of two clocks is."""
+    """Which clock is off where some differ (as for ``remarks``): READER, SHARD, or "" where nobody can know.
+
+    Most shards are right, and samples that are neither of the future nor old say which of two clocks is.
+    """
     off = [by for by in ahead.values() if abs(by) > limit]
     worst = max(off, key=abs)
     here, there = _is_fresh(age, limit), _is_fresh(age - worst, limit)

@@ -10,19 +10,15 @@ from typing import Any
 from acquisition.errors import FrameError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
-from acquisition.snapshot.reading.judgement import Due
-from acquisition.snapshot.values.block import Block
-from acquisition.snapshot.values.members import Member, value_of
+from acquisition.snapshot.values.block import Begun, Block
+from acquisition.snapshot.values.members import value_of
 from acquisition.snapshot.values.states import CURRENT, LATE, UNKNOWN
-from acquisition.snapshot.visibility import lag
-from acquisition.snapshot.visibility.causes import MOST_HEARD, RECENT, PartitionSight, Sight
+from acquisition.snapshot.visibility.causes import MOST_HEARD, RECENT, PartitionVisibility, Visibility
+from acquisition.snapshot.visibility.workers import read_lags
 from acquisition.wire import commit as commit_format
 from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.rejected import SIGNATURE
-
-#: A member with its block.
-Begun = tuple[Member, Block]
 
 _FIRST = b"0-0"
 _MOST_ASKED = 256  #: silent hosts whose probes are asked whether they are refused
@@ -34,11 +30,13 @@ _SPAN = 0.25  #: of the patience: so long an outage is noticed, unless samples a
 
 
 class Unread:
-    """What shards did not answer while a sight was read: in words, and the ``hosts`` that it would have been about.
-    A host of which anything is unread is not down: it is not seen."""
+    """What shards did not answer: ``messages`` in words, and the ``hosts`` that it would have been about.
+
+    A host of which anything is unread is not down: it is not seen.
+    """
 
     def __init__(self) -> None:
-        self.told: dict[str, None] = {}
+        self.messages: dict[str, None] = {}
         self.hosts: set[int] = set()
 
     def value(self, reply: Any) -> Any:
@@ -46,7 +44,7 @@ class Unread:
         found = value_of(reply)
         if not isinstance(found, ShardpulseError):
             return found
-        self.told[str(found)] = None
+        self.messages[str(found)] = None
         return None
 
     def is_noted(self, reply: object, hosts: Iterable[int]) -> bool:
@@ -58,7 +56,7 @@ class Unread:
         return is_error
 
 
-class SightReader:
+class VisibilityReader:
     """Reads what is known of why hosts are late, and remembers who could not be seen. One reader uses it."""
 
     def __init__(self, layout: Layout) -> None:
@@ -71,38 +69,39 @@ class SightReader:
         cluster: Cluster,
         begun: Sequence[Begun],
         taken: Sequence[Begun],
-        due: Due,
+        now: float,
+        grace: float,
         down_after: float,
-    ) -> Sight:
-        """The sight of all that has ``begun``; partitions are read where some that were ``taken`` are late.
+    ) -> Visibility:
+        """The visibility of all that has ``begun``; partitions are read where some that were ``taken`` are late.
 
         Who has not looked on for ``down_after`` seconds asks whether probes were heard then.
         """
-        if not 0.0 <= due.now - self._last <= down_after / 2:
-            self._began = due.now
-        self._last = due.now
+        if not 0.0 <= now - self._last <= down_after / 2:
+            self._began = now
+        self._last = now
         late = [each for each in begun if each[1].state == LATE]
         if not late:
-            return Sight({}, [""] * self._layout.partitions, asked=due.now)
-        silent = [each for each in late if _is_silent(each[1], due.now - down_after)]
+            return Visibility({}, [""] * self._layout.partitions, asked=now)
+        silent = [each for each in late if _is_silent(each[1], now - down_after)]
         missed = [each for each in taken if each[1].state == LATE and not each[1].unreachable]
         tags = {member.tag for member, _ in (*missed, *silent)}
         owners = {tag: str(cluster.known_owner(keys.commit(tag)) or "") for tag in self._layout.tags}
         unread = Unread()
-        partitions = read_sight(cluster, self._layout, tags, unread) if tags else {}
+        partitions = read_partitions(cluster, self._layout, tags, unread) if tags else {}
         trusted: frozenset[str] | None = None
-        if silent and due.now - self._began <= down_after:
-            recent = [member for member, block in taken if due.now - block.filtered <= RECENT * down_after]
+        if silent and now - self._began <= down_after:
+            recent = [member for member, block in taken if now - block.filtered <= RECENT * down_after]
             shortest = min((block.interval for _, block in begun if 0.0 < block.interval < math.inf), default=1.0)
             witnesses = [member.tag for member in recent]
             trusted = heard_before(cluster, witnesses, owners, down_after, shortest, unread)
         advanced = advanced_hosts(cluster, silent, unread) if silent else frozenset()
-        refused = refused_hosts(cluster, silent, due.now - down_after, unread) if silent else frozenset()
+        refused = refused_hosts(cluster, silent, now - down_after, unread) if silent else frozenset()
         excused = dict(self._excused)
         shards = list(owners.values())
-        return Sight(
-            partitions, shards, excused, trusted, due.grace, advanced, refused,
-            frozenset(unread.hosts), tuple(unread.told), due.now,
+        return Visibility(
+            partitions, shards, excused, trusted, grace, advanced, refused,
+            frozenset(unread.hosts), tuple(unread.messages), now,
         )  # fmt: skip
 
     def remember(self, blocks: Iterable[Block], now: float) -> None:
@@ -114,29 +113,29 @@ class SightReader:
                 self._excused.pop(block.host_id, None)
 
 
-def read_sight(
+def read_partitions(
     cluster: Cluster, layout: Layout, tags: Collection[str], unread: Unread
-) -> dict[int, PartitionSight | None]:
-    """The sight of the partitions with these tags, by number, None where it cannot be read; three pipelines per
+) -> dict[int, PartitionVisibility | None]:
+    """The visibility of the partitions with these tags, by number, None where it cannot be read; three pipelines per
     shard."""
     asked = [tag for tag in layout.tags if tag in tags]
     leases, commits = [keys.lease(tag) for tag in asked], [keys.commit(tag) for tag in asked]
     replies = [value_of(reply) for reply in cluster.gather([(key, ("GET", key)) for key in (*leases, *commits)])]
     holders, found = replies[: len(asked)], replies[len(asked) :]
     cursors = dict(zip(asked, map(_cursor, found), strict=True))
-    lags = lag.read(cluster, layout, cursors, cursors.keys())
+    lags = read_lags(cluster, layout, cursors, cursors.keys())
     memory = _memory(cluster, asked)
-    sights: dict[int, PartitionSight | None] = {}
+    visibility: dict[int, PartitionVisibility | None] = {}
     for commit, holder, newest, cursor, each in zip(commits, holders, found, cursors.values(), lags, strict=True):
         owner = cluster.known_owner(commit)
         failed = [one for one in (holder, newest, memory[owner]) if isinstance(one, ShardpulseError)]
-        unread.told |= dict.fromkeys([str(one) for one in (*failed, each.error) if one is not None])
-        sights[each.number] = (
+        unread.messages |= dict.fromkeys([str(one) for one in (*failed, each.error) if one is not None])
+        visibility[each.number] = (
             None
             if failed or each.seconds is None
-            else PartitionSight(holder is not None, each.seconds, _seconds(cursor), _is_full(memory[owner]))
+            else PartitionVisibility(holder is not None, each.seconds, _seconds(cursor), _is_full(memory[owner]))
         )
-    return sights
+    return visibility
 
 
 def _memory(cluster: Cluster, tags: Iterable[str]) -> dict[Address | None, Any]:

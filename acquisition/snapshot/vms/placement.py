@@ -324,6 +324,9 @@ class Placements:
         return found
 
 
+NOWHERE = Placements((), {})  #: of blocks without VMs
+
+
 def placements_of(blocks: Sequence[Block], contested: Mapping[str, Sequence[Owner]]) -> Placements:
     """The places of the VMs of these blocks; ``contested`` are the owners of those of each VM that several report."""
     owners = {owner for several in contested.values() for owner in several}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection
 from acquisition.snapshot.values.states import STATES
 from filters.service.http.problem import Problem, bad_request
 

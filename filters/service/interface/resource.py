@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from acquisition.config.settings import Settings
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection
 from filters.decisions.method import Method
 from filters.documents.chosen import Page
 from filters.judging.labels import Labels, LabelSelection

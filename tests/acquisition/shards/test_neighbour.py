@@ -21,7 +21,7 @@ from acquisition.link.resp import Connection
 from acquisition.link.trust.credentials import PASSWORDS_FILE
 from acquisition.shards.servers import machine, redis_binary
 from acquisition.shards.servers.launch import Shards, start_shards
-from acquisition.snapshot.visibility import refills
+from acquisition.snapshot.visibility import roster
 from experiments.processes import access
 from tests.support import ROOT
 from tests.support.fixture_types import StartCluster
@@ -170,7 +170,7 @@ def test_a_neighbour_at_the_port_of_a_dead_shard_is_told_nothing(
             assert "heard" not in heard.read_text()
         assert all(part.poll() is None for part in pipeline.parts), pipeline.said.read_text()
         shards.revive(PATIENCE)
-        monkeypatch.setattr(refills, "KEPT", 2.0)  # whoever begins to read says for a minute that hosts may be missing
+        monkeypatch.setattr(roster, "KEPT", 2.0)  # whoever begins to read says for a minute that hosts may be missing
         pipeline.goes_on()
 
 

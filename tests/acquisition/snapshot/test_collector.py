@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from acquisition.errors import ShardError
-from acquisition.snapshot import collector
+from acquisition.snapshot.collector import collect_rarely
+from acquisition.snapshot.reader import paused
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def collections() -> int:
 
 
 def reading() -> list[list[int]]:
-    with collector.paused():
+    with paused():
         assert not gc.isenabled()
         return [[number] for number in range(5000)]
 
@@ -35,7 +36,7 @@ def test_a_reading_is_followed_by_a_collection_only_where_these_are_often() -> N
     before = collections()
     kept = [reading(), [[number] for number in range(1000)]]  # more than lists of before that are kept for reuse
     assert collections() > before
-    collector.collect_rarely()
+    collect_rarely()
     assert gc.get_freeze_count() > len(kept[0])
     before = collections()
     for _ in range(50):
@@ -57,7 +58,7 @@ def test_a_block_that_began_while_another_one_ended_leaves_them_on(monkeypatch: 
         return False
 
     monkeypatch.setattr(gc, "isenabled", looked)
-    with collector.paused():
+    with paused():
         pass
     monkeypatch.undo()
     assert gc.isenabled()
@@ -70,7 +71,7 @@ def test_collections_go_on_after_a_reading_that_failed() -> None:
     assert gc.isenabled()
 
 
-@collector.paused()
+@paused()
 def _fail() -> None:
     assert not gc.isenabled()
     raise ShardError("no")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from acquisition.model.identity import host_id
 from acquisition.model.metric import Metric
-from acquisition.snapshot.values.host_names import HostNames, names_of
-from acquisition.snapshot.values.names import NamesCache
+from acquisition.snapshot.values.names import HostNames, NamesCache, names_of
 from acquisition.wire import table
 from acquisition.wire.table import Entity, Table
 

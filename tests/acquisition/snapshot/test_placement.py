@@ -20,8 +20,8 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Member, Place
 from acquisition.snapshot.values.names import Names
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, STATES
-from acquisition.snapshot.visibility import causes as sight
-from acquisition.snapshot.visibility.causes import Sight
+from acquisition.snapshot.visibility import causes
+from acquisition.snapshot.visibility.causes import Visibility
 from acquisition.snapshot.vms import placement
 from acquisition.snapshot.vms.evidence import EvidenceIndex, Meter, VmEvidence, evidence_by_vm, evidence_of
 from acquisition.snapshot.vms.placement import (
@@ -396,7 +396,7 @@ def block_of(
         block.take_rows(head, data[smoothed.HEADER_SIZE : head.planes_at])
         judgement.remember(block, data)
     block.use_names(Names(Table(host, resource_set, 1.0, "test", True, metrics, tuple(entities))), None)
-    sight.look([block], Sight({}, [""]), NOW, 10.0)
+    causes.look([block], Visibility({}, [""]), NOW, 10.0)
     return block
 
 

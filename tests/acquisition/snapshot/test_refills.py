@@ -11,7 +11,7 @@ from acquisition.link.cluster import read_layout
 from acquisition.link.resp import Connection
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
-from acquisition.snapshot.visibility.refills import KEPT, LOST
+from acquisition.snapshot.visibility.roster import KEPT, LOST
 from acquisition.wire import keys
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings

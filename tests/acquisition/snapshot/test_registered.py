@@ -7,7 +7,8 @@ import time
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.snapshot.reconcile import registered
 from acquisition.snapshot.reconcile.registered import Registered
-from acquisition.status.finding import NOTE, STALE, of_readers
+from acquisition.status.finding import NOTE, STALE
+from acquisition.status.part_findings import of_readers
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
 

@@ -18,7 +18,7 @@ from acquisition.model.metric import resource_set_id
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.reading import judgement
-from acquisition.snapshot.reading.current_blocks import judge
+from acquisition.snapshot.reading.heads import judge
 from acquisition.snapshot.reading.judgement import Due
 from acquisition.snapshot.reading.positions import PositionReader
 from acquisition.snapshot.values.block import Block

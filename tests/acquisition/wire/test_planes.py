@@ -10,8 +10,7 @@ from acquisition.model.metric import resource_set_id
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.matrix import matrix_of
 from acquisition.snapshot.values.names import Names
-from acquisition.snapshot.values.rows import rows_of
-from acquisition.snapshot.values.selection import Selection
+from acquisition.snapshot.values.rows import Selection, rows_of
 from acquisition.wire.records import planes, smoothed
 from acquisition.wire.records.planes import Plane
 from acquisition.wire.table import Table

@@ -15,8 +15,7 @@ from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.status.figures import of_regressions
-from acquisition.status.finding import NOTE
+from acquisition.status.finding import NOTE, of_regressions
 from acquisition.wire import keys, regressions
 from filters.archive.database.regressions import History, Judged, Key, judge, tell
 from filters.archive.database.shift import Values

@@ -6,8 +6,7 @@ import re
 
 from acquisition.model.identity import host_id
 from acquisition.shards.servers.status import ShardStatus
-from acquisition.snapshot.visibility.lag import Lag
-from acquisition.snapshot.visibility.workers import Worker, Workers
+from acquisition.snapshot.visibility.workers import Lag, Worker, Workers
 from acquisition.wire.status import Status
 from filters.exposition import CLASSIC, render
 from filters.prometheus.catalogue import families, markdown

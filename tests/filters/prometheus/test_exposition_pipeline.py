@@ -9,8 +9,7 @@ from acquisition.model.identity import entity_id, host_id
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.reconcile.balance import SILENT
-from acquisition.snapshot.visibility.lag import Lag
-from acquisition.snapshot.visibility.workers import Worker, Workers
+from acquisition.snapshot.visibility.workers import Lag, Worker, Workers
 from acquisition.status.finding import DOWN, NOTE, Finding
 from acquisition.status.health import Health
 from acquisition.wire.table import Entity

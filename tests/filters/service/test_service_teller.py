@@ -12,8 +12,8 @@ from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.happenings import Entry, Happening, Turn
-from acquisition.status import lately
-from acquisition.status.finding import STALE, Finding, of_lately
+from acquisition.status import recent_events
+from acquisition.status.finding import STALE, Finding, of_events
 from acquisition.wire import keys
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
@@ -108,7 +108,7 @@ def test_a_host_that_claims_vms_of_others_is_told_and_found(cluster: Cluster) ->
 
     def found() -> list[Finding]:
         errors: list[ShardpulseError] = []
-        rows = of_lately(lately.read(cluster, read_layout(cluster), time.time(), errors), [])
+        rows = of_events(recent_events.read(cluster, read_layout(cluster), time.time(), errors), [])
         assert not errors
         return rows
 

@@ -16,7 +16,7 @@ from acquisition import compiled
 from acquisition.link.cluster import Cluster, read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.visibility.workers import read_workers
-from acquisition.status.finding import of_filter
+from acquisition.status.part_findings import of_filter
 from acquisition.wire import keys
 from acquisition.wire.records import smoothed
 from filters.worker.step import native

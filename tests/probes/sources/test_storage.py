@@ -15,8 +15,7 @@ import pytest
 from acquisition.config.loader import parse as configured
 from acquisition.errors import ConfigError
 from acquisition.shards.servers.launch import Shards
-from acquisition.status.figures import of_sources
-from acquisition.status.finding import STALE, Finding
+from acquisition.status.finding import STALE, Finding, of_sources
 from acquisition.wire.status import Status
 from probes.metrics import STORAGE
 from probes.probe_command import modules

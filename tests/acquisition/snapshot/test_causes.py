@@ -10,13 +10,13 @@ import pytest
 from acquisition.snapshot.values import states
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
-from acquisition.snapshot.visibility import causes as sight
-from acquisition.snapshot.visibility.causes import PartitionSight, Sight
+from acquisition.snapshot.visibility import causes
+from acquisition.snapshot.visibility.causes import PartitionVisibility, Visibility
 from acquisition.wire.position import ENDED, Position
 
 NOW = 1000.0
 DOWN_AFTER = 10.0
-SEEN = PartitionSight(held=True, waiting=0.0, committed=995.0)
+SEEN = PartitionVisibility(held=True, waiting=0.0, committed=995.0)
 ONE_SHARD = {"shards": ["a:1"], "partitions": {0: SEEN}}
 
 
@@ -30,7 +30,7 @@ def block(host: int, silent: float, flags: int = 0, interval: float = 1.0) -> Bl
 def look(silent: list[float], **known: Any) -> list[Block]:
     """Hosts that have been silent for so long, in one partition of one shard unless ``known`` says otherwise."""
     blocks = [block(number, seconds) for number, seconds in enumerate(silent)]
-    sight.look(blocks, Sight(**{**ONE_SHARD, **known, "grace": 0.5}), NOW, DOWN_AFTER)
+    causes.look(blocks, Visibility(**{**ONE_SHARD, **known, "grace": 0.5}), NOW, DOWN_AFTER)
     return blocks
 
 
@@ -76,11 +76,11 @@ def test_those_that_fell_silent_long_before_are_no_neighbours() -> None:
         (SEEN._replace(waiting=1.6), states.UNCOMMITTED),
     ],
 )
-def test_whoever_cannot_see_calls_nobody_down(partition: PartitionSight | None, cause: str) -> None:
+def test_whoever_cannot_see_calls_nobody_down(partition: PartitionVisibility | None, cause: str) -> None:
     found = look([60.0, 2.0, 0.5, 0.5], partitions={0: partition})
     assert told(found) == [(UNKNOWN, cause), (UNKNOWN, cause), (CURRENT, ""), (CURRENT, "")]
     assert not any(each.unheard for each in found)
-    errors = sight.errors(found)
+    errors = causes.errors(found)
     assert ([error.split(" ")[0] for error in errors] == ["2"]) == (cause != states.SHARD)
 
 
@@ -91,15 +91,15 @@ def test_entries_may_wait_for_an_interval_and_the_grace_time() -> None:
 def test_neighbours_are_those_of_the_same_shard() -> None:
     """Links break shard by shard: half of the hosts are silent, all of them of one shard."""
     blocks = [block(number, 0.5 if number % 2 else 11.0) for number in range(40)]
-    sight.look(blocks, Sight({0: SEEN}, ["a:1", "b:1"], grace=0.5), NOW, DOWN_AFTER)
+    causes.look(blocks, Visibility({0: SEEN}, ["a:1", "b:1"], grace=0.5), NOW, DOWN_AFTER)
     assert {(each.state, each.cause) for each in blocks} == {(CURRENT, ""), (UNKNOWN, states.SILENCE)}
 
 
 def test_a_probe_that_said_goodbye_is_not_down() -> None:
     blocks = [block(0, 11.0, ENDED), *(block(number, 0.5) for number in range(1, 5))]
-    sight.look(blocks, Sight(**ONE_SHARD), NOW, DOWN_AFTER)
+    causes.look(blocks, Visibility(**ONE_SHARD), NOW, DOWN_AFTER)
     assert told(blocks)[0] == (UNKNOWN, states.GOODBYE)
-    assert sight.errors(blocks) == []
+    assert causes.errors(blocks) == []
 
 
 def test_patience_begins_anew_when_a_host_can_be_seen_again() -> None:
@@ -116,7 +116,7 @@ def _of_two_shards(own: list[float], others: list[float], **known: Any) -> tuple
     """What is told of the first host, whose shard is that of ``own``."""
     silent = [each for pair in zip_longest(own, others) for each in pair]
     blocks = [block(number, seconds) for number, seconds in enumerate(silent) if seconds is not None]
-    sight.look(blocks, Sight({0: SEEN}, ["a:1", "b:1"], grace=0.5, **known), NOW, DOWN_AFTER)
+    causes.look(blocks, Visibility({0: SEEN}, ["a:1", "b:1"], grace=0.5, **known), NOW, DOWN_AFTER)
     return told(blocks)[0]
 
 
@@ -144,19 +144,19 @@ def test_one_alone_on_its_shard_needs_witnesses_of_all_others() -> None:
 
 def test_blindness_names_the_causes() -> None:
     found = look([60.0, 60.0], partitions={0: SEEN._replace(held=False)})
-    assert sight.blindness(found) == (
+    assert causes.blindness(found) == (
         "no host can be seen since 00:16:35Z; 2 of 2: no filter worker holds its partition"
     )
-    assert sight.blindness(look([2.0, 2.0])) == "no host can be seen since 00:16:38Z; 2 of 2: late"
-    assert sight.blindness(look([60.0, 2.0])).startswith("no host can be seen since 00:16:38Z; ")
-    assert sight.blindness(look([2.0]), ["the clock"]).endswith("late; the clock")
-    assert sight.blindness(look([2.0, 0.5])) == ""
-    assert sight.blindness([]) == ""
+    assert causes.blindness(look([2.0, 2.0])) == "no host can be seen since 00:16:38Z; 2 of 2: late"
+    assert causes.blindness(look([60.0, 2.0])).startswith("no host can be seen since 00:16:38Z; ")
+    assert causes.blindness(look([2.0]), ["the clock"]).endswith("late; the clock")
+    assert causes.blindness(look([2.0, 0.5])) == ""
+    assert causes.blindness([]) == ""
 
 
 def test_a_long_interval_has_a_long_patience() -> None:
     blocks = [block(0, 100.0, interval=60.0), *(block(number, 0.5) for number in range(1, 5))]
-    sight.look(blocks, Sight(**ONE_SHARD), NOW, DOWN_AFTER)
+    causes.look(blocks, Visibility(**ONE_SHARD), NOW, DOWN_AFTER)
     assert blocks[0].state == LATE
 
 

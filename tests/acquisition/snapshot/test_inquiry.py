@@ -11,12 +11,11 @@ from acquisition.link.cluster import Cluster, read_layout
 from acquisition.link.resp import ReplyError
 from acquisition.model.identity import host_id
 from acquisition.snapshot.reading import judgement
-from acquisition.snapshot.reading.judgement import Due
 from acquisition.snapshot.reading.positions import PositionReader
-from acquisition.snapshot.values.block import Block
+from acquisition.snapshot.values.block import Begun, Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE
-from acquisition.snapshot.visibility import causes as sight
-from acquisition.snapshot.visibility.inquiry import Begun, SightReader, Unread, heard_before
+from acquisition.snapshot.visibility import causes
+from acquisition.snapshot.visibility.inquiry import Unread, VisibilityReader, heard_before
 from acquisition.wire import keys, status
 from acquisition.wire.layout import Layout
 from tests.support.scene import Scene
@@ -50,10 +49,9 @@ def begun(cluster: Cluster) -> list[Begun]:
 
 
 def look(cluster: Cluster, blocks: list[Begun]) -> list[Block]:
-    due = Due(NOW, 0.5, 3)
-    known = SightReader(read_layout(cluster)).read(cluster, blocks, blocks, due, DOWN_AFTER)
+    known = VisibilityReader(read_layout(cluster)).read(cluster, blocks, blocks, NOW, 0.5, DOWN_AFTER)
     found = [block for _, block in blocks]
-    sight.look(found, known._replace(trusted=None), NOW, DOWN_AFTER)
+    causes.look(found, known._replace(trusted=None), NOW, DOWN_AFTER)
     return [block for block in found if block.state != CURRENT]
 
 
@@ -73,10 +71,10 @@ def test_one_whose_patience_ends_while_the_reader_asks_is_late(scene: Scene) -> 
     """Whether probes were heard before was not asked then: a reader that has just begun knows nothing of an outage."""
     blocks = begun(scene.cluster)
     silent = next(block.filtered for _, block in blocks if block.state != CURRENT)
-    due = Due(silent + DOWN_AFTER - 0.1, 0.5, 3)
-    known = SightReader(read_layout(scene.cluster)).read(scene.cluster, blocks, blocks, due, DOWN_AFTER)
+    now = silent + DOWN_AFTER - 0.1
+    known = VisibilityReader(read_layout(scene.cluster)).read(scene.cluster, blocks, blocks, now, 0.5, DOWN_AFTER)
     assert known.trusted is None
-    sight.look([block for _, block in blocks], known, due.now + 0.2, DOWN_AFTER)
+    causes.look([block for _, block in blocks], known, now + 0.2, DOWN_AFTER)
     assert {block.state for _, block in blocks} == {CURRENT, LATE}
 
 

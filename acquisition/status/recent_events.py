@@ -1,17 +1,16 @@
-"""What filters and services have reported lately: the newest event of each kind and host, or kind and VM.
+"""Recent events: the newest of each kind and host, or kind and VM.
 
-They report it again every minute while it lasts, so what was not reported for some minutes is over.
+Filters and services report each again every minute while it lasts, so what was not reported for some minutes is over.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_COPIED, VM_ONCE, VM_RENAMED, VM_TWICE, Entry
 from acquisition.snapshot.reconcile.registered import noted
+from acquisition.status.finding import RecentEvent
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from acquisition.wire.rejected import LIMIT
@@ -22,16 +21,7 @@ _OF_HOSTS = {LIMIT, CONFLICT}
 _OF_VMS = {VM_RENAMED, VM_COPIED, VM_TWICE}
 
 
-class Told(NamedTuple):
-    """An event of a host, or of a VM (its id) on no host in particular, and why, in words."""
-
-    host: int
-    kind: str
-    vm: str
-    reason: str
-
-
-def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseError]) -> list[Told]:
+def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseError]) -> list[RecentEvent]:
     """By host, kind and VM; ``now`` in seconds since 1970. Shards that do not answer are passed over; what they
     answered instead comes to ``errors``."""
     since = round((now - _SECONDS) * 1000)
@@ -42,7 +32,7 @@ def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseEr
             event = happenings.decode(*entry)
             if event is not None:
                 _take(found, event)
-    return [Told(*about, reason) for about, reason in sorted(found.items())]
+    return [RecentEvent(*about, reason) for about, reason in sorted(found.items())]
 
 
 def _take(found: dict[tuple[int, str, str], str], event: Entry) -> None:

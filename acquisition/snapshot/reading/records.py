@@ -1,0 +1,147 @@
+"""Records and names of members, read from the shards in few commands.
+
+Every command touches one partition; ``Cluster.gather`` sends one pipeline to each shard. What a shard cannot answer
+comes back as the error that it is, so that it hides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from acquisition.errors import DataError, FrameError, PermissionRefused, ShardpulseError
+from acquisition.link.cluster import Cluster
+from acquisition.link.resp import ReplyError
+from acquisition.snapshot.values.block import Begun, Block
+from acquisition.snapshot.values.members import Member, Owner, Value, value_of
+from acquisition.snapshot.values.names import SOON, Names, NamesCache
+from acquisition.snapshot.values.recent import RecentTable, recent_of
+from acquisition.wire import keys
+from acquisition.wire.layout import Layout
+from acquisition.wire.records import smoothed
+
+#: Enough of a record for its header, the decision inputs of a host and its id, or the ids of 1,024 entities.
+_HEAD_BYTES = smoothed.HEADER_SIZE + 8 * 1024
+_LOOKED_EVERY = 1.0  #: seconds between two looks for names that are old
+
+
+def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[Value]:
+    """The records of (member, slot) pairs, in order; pairs of one partition must be adjacent."""
+    groups: list[tuple[str, list[str]]] = []
+    for member, slot in wanted:
+        if not groups or groups[-1][0] != member.tag:
+            groups.append((member.tag, []))
+        groups[-1][1].append(f"{member.prefix}{slot}")
+    replies = cluster.gather([(names[0], ("MGET", *names)) for _, names in groups])
+    values: list[Value] = []
+    for (_, names), reply in zip(groups, replies, strict=True):
+        if isinstance(reply, ReplyError) and str(reply).startswith("TRYAGAIN"):
+            # the partition is on its way to another shard: part of its keys are here, part there
+            values += map(value_of, cluster.gather([(name, ("GET", name)) for name in names]))
+        elif isinstance(reply, list):
+            values += reply
+        else:
+            values += [value_of(reply)] * len(names)
+    return values
+
+
+def read_heads(
+    cluster: Cluster, wanted: Sequence[tuple[Member, int]]
+) -> list[tuple[smoothed.Head, bytes] | ShardpulseError | None]:
+    """Header and ids alone of the records of (member, slot) pairs; None where there is no record."""
+    names = [f"{member.prefix}{slot}" for member, slot in wanted]
+    replies = cluster.gather([(name, ("GETRANGE", name, 0, _HEAD_BYTES - 1)) for name in names])
+    heads: list[tuple[smoothed.Head, bytes] | ShardpulseError | None] = []
+    for name, reply in zip(names, map(value_of, replies), strict=True):
+        if isinstance(reply, ShardpulseError):
+            heads.append(reply)
+            continue
+        try:
+            data = reply if isinstance(reply, bytes) else b""
+            head = smoothed.unpack_head(data)
+            if head.planes_at > len(data):
+                rest = value_of(cluster.gather([(name, ("GETRANGE", name, 0, head.planes_at - 1))])[0])
+                data = rest if isinstance(rest, bytes) else data
+                head = smoothed.unpack_head(data)
+            ids = data[head.ids_at : head.planes_at]
+            heads.append((head, ids) if len(ids) == 8 * head.entities else None)
+        except FrameError:
+            heads.append(None)
+    return heads
+
+
+def read_recent(cluster: Cluster, layout: Layout, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
+    """The recent values of resource sets; those that cannot be read, are damaged, or have none, are absent.
+
+    Raises ShardError when no shard answers at all.
+    """
+    names = [keys.recent(layout.tag_of(host), host, resource_set) for host, resource_set in owners]
+    replies = cluster.gather([(name, ("GET", name)) for name in names])
+    tables = ((owner, recent_of(reply)) for owner, reply in zip(owners, replies, strict=True))
+    return {owner: table for owner, table in tables if table is not None}
+
+
+class Naming:
+    """The names that a reader knows, and those that its next reading asks for. One reader uses it."""
+
+    def __init__(self) -> None:
+        self._cache = NamesCache()
+        self._looked = 0.0
+        self._outdated: dict[Member, None] = {}  #: in the order in which they were found
+
+    def renew(self, cluster: Cluster, now: float) -> list[ShardpulseError]:
+        """Ask for what the readings before have left to this one. Answers which tables are damaged."""
+        members, self._outdated = list(self._outdated), {}
+        return self._ask(cluster, members, now)
+
+    def name(
+        self, cluster: Cluster, begun: Sequence[Begun], taken: Sequence[Begun], now: float, whole: bool
+    ) -> list[str]:
+        """Name all blocks; what has no names yet, or old ones, is asked for if it is taken: at once, or where the
+        reading is ``whole`` and the next one will do, with that. Answers which tables are damaged."""
+        wanted: list[Member] = []
+        for member, block in taken:
+            schema = block.schema if block.has_values or block.head else None
+            when = self._cache.wanted(member.host, member.resource_set, block.raw_ids, schema, now)
+            if when == SOON and whole:
+                self._outdated[member] = None
+            elif when:
+                wanted.append(member)
+        errors = self._ask(cluster, wanted, now)
+        for _, block in begun:
+            names = self._cache.get(block.host_id, block.set_id)
+            block.use_names(names, None if names is not None else self._cache.set_name(block.set_id))
+        return [str(error) for error in errors]
+
+    def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
+        """What is known of each member: for the same members the same sequence, as long as nothing else is known."""
+        return self._cache.all_of(members)
+
+    def note_outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> None:
+        """Have the next reading ask for those of these names that are old; once a second."""
+        if not 0.0 <= now - self._looked < _LOOKED_EVERY:
+            self._looked = now
+            self._outdated |= dict.fromkeys(self._cache.outdated(members, names, now))
+
+    def suffices(self, member: Member, block: Block) -> bool:
+        """Whether everything in a block has a name."""
+        names = self._cache.get(member.host, member.resource_set)
+        return names is not None and (not block.has_values or names.knows(block.raw_ids, block.schema))
+
+    def forget(self, present: set[Owner]) -> None:
+        """Let go of the names of all but these."""
+        self._cache.forget(present)
+
+    def _ask(self, cluster: Cluster, members: Sequence[Member], now: float) -> list[ShardpulseError]:
+        """Take the tables of members; those that are damaged, or may not be read, are reported, and change nothing."""
+        if not members:
+            return []
+        errors: list[ShardpulseError] = []
+        names = [keys.names(member.tag, member.host, member.resource_set) for member in members]
+        replies = cluster.gather([(name, ("GET", name)) for name in names])
+        for member, value in zip(members, map(value_of, replies), strict=True):
+            if isinstance(value, PermissionRefused):
+                errors.append(value)
+            elif value is None or isinstance(value, bytes):
+                error = self._cache.put(member.host, member.resource_set, value, now)
+                errors += [DataError(f"names of host {member.host:016x}: {error}")] if error else []
+        return errors

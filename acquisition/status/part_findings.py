@@ -1,0 +1,176 @@
+"""Findings about the parts: shards, clocks, filter workers, readers, the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+
+from acquisition import compiled
+from acquisition.errors import FrameError
+from acquisition.link.resp import Address
+from acquisition.shards.servers import resilience
+from acquisition.shards.servers.status import REPLICA, ShardStatus
+from acquisition.snapshot.reconcile.books import Account
+from acquisition.snapshot.reconcile.registered import Registered
+from acquisition.snapshot.visibility import clocks
+from acquisition.snapshot.visibility.workers import Lag, Worker, Workers, lag_of
+from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
+from acquisition.wire.archived import Archived
+from acquisition.wire.keys import SLOTS
+
+#: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
+BEHIND_SECONDS = 5.0
+#: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
+READER_BEHIND_SECONDS = 30.0
+_FULL = 0.9
+_OTHER_FIGURES = (
+    "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
+    "who holds a partition"
+)
+_REFUSING = (
+    "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
+    "it needs more memory, or shards beside it (`shardpulse shards add`)"
+)
+_UNTOLD = "refuses this user an answer, which is missing here: {error}"
+_NO_MEMBER = (
+    "is named in [shards] addresses, is a member of nothing and does not answer ({reason}), while others serve "
+    "everything: take it out there"
+)
+_SLOW_STEP = (
+    "computes with numpy, which takes more CPU than the native step: its message at the start says why, and what to "
+    "install"
+)
+
+
+def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
+    """What is to be said of shards: of those that do not answer, that are full, and of slots without an owner."""
+    found = []
+    for row in rows:
+        about = f"shard {row.address}"
+        if row.refuses:
+            found.append(Finding(STALE, about, _UNTOLD.format(error=row.problem)))
+        elif not row.answering:
+            found.append(Finding(DOWN, about, row.problem))
+        elif row.role == REPLICA and not row.in_sync:
+            found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
+        if row.pinned is False:
+            found.append(Finding(NOTE, about, f"is bound to no single core: it may run on {row.cores}"))
+        if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
+            share = 100 * row.memory_bytes / row.memory_limit_bytes
+            found.append(
+                Finding(STALE, about, _REFUSING.format(share=share))
+                if row.memory_bytes > row.memory_limit_bytes
+                else Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
+            )
+        if row.slots_moving:
+            found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))
+    unserved = SLOTS - sum(row.slots for row in rows if row.there)
+    if unserved > 0:
+        found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
+        found += _of_majority(rows)
+    return found
+
+
+def of_risks(rows: Sequence[ShardStatus]) -> list[Finding]:
+    """What the death of one shard or machine would cost, though nothing is away now."""
+    return [
+        Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
+        for risk in resilience.risks([
+            row._replace(answering=row.there, in_sync=row.in_sync or row.refuses) for row in rows
+        ])  # of a replica that does not tell nothing is known
+    ]  # fmt: skip
+
+
+def of_refusals(refusals: Iterable[str], rows: Sequence[ShardStatus]) -> list[Finding]:
+    """What shards do not let this user read, in their words, but for what ``rows`` say already."""
+    said = {f"shard {row.address}: {row.problem}" for row in rows if row.refuses}
+    parted = [text.partition(": ") for text in refusals if text not in said]
+    return [Finding(STALE, shard, _UNTOLD.format(error=reason)) for shard, _, reason in parted]
+
+
+def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
+    """What is to be said of addresses that are asked for shards, and are none."""
+    return [
+        Finding(NOTE, f"shard {address}", _NO_MEMBER.format(reason=reason)) for address, reason in strangers.items()
+    ]
+
+
+def of_clocks(rows: Sequence[ShardStatus], accounts: Sequence[Account], before: float, after: float) -> list[Finding]:
+    """Shards whose clocks differ by more than half the shortest interval of ``accounts`` from this machine's, which
+    showed ``before`` and ``after`` when they were asked."""
+    ahead = {row.address: clocks.ahead_of(row.clock, before, after) for row in rows if row.clock}
+    limit = clocks.limit_of(account.interval for account in accounts)
+    age = before - max((account.wall for account in accounts if isfinite(account.wall)), default=0.0)
+    off = {address: by for address, by in ahead.items() if abs(by) > limit}
+    why = clocks.WHY[clocks.suspect(ahead, age, limit)] if off else ""
+    return [
+        Finding(STALE, f"shard {address}", f"the clock of this machine is {clocks.by_how_much(by)} it: {why}")
+        for address, by in off.items()
+    ]
+
+
+def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
+    """Masters that see no majority of themselves refuse every command a few seconds later."""
+    serving = sum(row.there and row.slots > 0 for row in rows)
+    gone = sum(not row.there and row.role != REPLICA for row in rows)
+    if not serving or serving > gone:
+        return []
+    told = f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse everything"
+    return [Finding(DOWN, "majority", f"{told}, until more than half answer (two shards have none without each other)")]
+
+
+def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
+    """What is to be said of the workers."""
+    known = [row for row in lags if row.seconds is not None]
+    found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
+    free = len(live.unowned)
+    if free and not live.workers:
+        found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
+    elif free:
+        found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
+    found += [
+        Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == compiled.NUMPY
+    ]
+    if len({worker.figures for worker in live.workers if worker.figures}) > 1:
+        found.append(Finding(NOTE, "filter", _OTHER_FIGURES))
+    for worker in live.workers:
+        worst = lag_of(worker, known) or 0.0
+        if worst > BEHIND_SECONDS:
+            found.append(Finding(STALE, f"worker {worker.name}", f"is {worst:.0f} s behind"))
+    waited = lag_of(Worker("", "", 0.0, 0.0, live.unowned), known) or 0.0
+    if waited > BEHIND_SECONDS:
+        found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
+    return found
+
+
+def of_readers(rows: Sequence[Registered]) -> list[Finding]:
+    """What is to be said of the registered readers of the raw streams."""
+    found = []
+    for row in rows:
+        if row.expired:
+            text = f"has not reported for long: nothing waits for it any more in {row.expired} partitions"
+            found.append(Finding(STALE, row.name, text))
+        elif row.behind_seconds > READER_BEHIND_SECONDS:
+            why = row.trouble or "it, or its database, is away"
+            found.append(Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: {why}"))
+        elif row.trouble:
+            found.append(Finding(NOTE, row.name, f"waits: {row.trouble}"))
+        if row.gap:
+            found.append(
+                Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")
+            )
+    return found
+
+
+def of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names: Mapping[int, str]) -> list[Finding]:
+    """What the archive's own counts contradict."""
+    names = {row.host: row.host_name for row in accounts}
+    found = []
+    for row in rows:
+        if row.difference:
+            known = set_names.get(row.resource_set, f"{row.resource_set:08x}")
+            about = f"archive, host {names.get(row.host) or format(row.host, '016x')} set {known}"
+            kept = f"{row.archived} are archived, {row.gap} never will be, {row.pending} are pending"
+            told = f"of {row.made} samples {kept}: {row.difference} are not accounted for"
+            found.append(Finding(UNBALANCED, about, told))
+    return found
