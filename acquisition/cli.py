@@ -25,11 +25,10 @@ from acquisition.errors import (
     ShardpulseError,
     UsageError,
 )
-from acquisition.printable import on_terminals
 from acquisition.private_files import private
-from acquisition.process_name import name_process
 from acquisition.signals import raising
-from acquisition.terminal import ERROR, say
+from acquisition.supervision import name_process
+from acquisition.terminal import ERROR, on_terminals, say
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -1,4 +1,4 @@
-"""What the commands have in common: the look of ``--help``, arguments of several of them, types of arguments."""
+"""Parts of commands: the look of ``--help``, arguments, ``--watch``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import argparse
 import contextlib
 import math
 import sys
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
 from acquisition import log
-from acquisition.errors import COMMANDS, EXIT_CODES
+from acquisition.errors import COMMANDS, EXIT_CODES, EXIT_OK, ShardpulseError
+from acquisition.log import SHARDS, Category, TroubleLog
 from acquisition.terminal import ERROR, say
 
 CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml, built-in values)"
@@ -119,3 +121,37 @@ def whole(low: int, high: int, unit: str = "") -> Callable[[str], int]:
 
 count = whole(0, 1_000_000)
 seconds = number(0.0, 1e6)
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """``--json``, ``--watch`` and ``--count``, as ``repeat`` wants them."""
+    parser.add_argument("--json", action="store_true", help="one JSON document; with --watch one per line")
+    parser.add_argument(
+        "--watch", nargs="?", type=number(0.01, 86400), const=1.0, metavar="S",
+        help="repeat every S seconds (1) until Ctrl-C",
+    )  # fmt: skip
+    parser.add_argument("--count", type=count, default=0, metavar="N", help="with --watch: end after N answers")
+
+
+def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) -> int:
+    """Answer every ``options.watch`` seconds, on absolute deadlines; trouble is reported once and does not end it.
+
+    Without ``options.watch`` answer once, and let trouble pass. The exit code is that of the last answer.
+    """
+    if options.watch is None:
+        return answer()
+    code, answers = EXIT_OK, 0
+    log = TroubleLog(Category(name))
+    due = time.monotonic()
+    while True:
+        try:
+            code = answer()
+            log.over(SHARDS, "the shards can be read again")
+        except ShardpulseError as error:
+            log.fails(SHARDS, error, patience=0.0)
+            code = error.exit_code
+        answers += 1
+        if answers == options.count:
+            return code
+        due = max(due + options.watch, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))

@@ -1,8 +1,8 @@
-"""A signal that raises, and is not lost where Python or a library drops what was raised.
+"""Signals: held back during a block, or raising until it is left.
 
-An exception inside a weak reference's callback (every import has one) or a ``__del__`` is printed and forgotten, and
-libraries in C clear errors that they did not expect: the program would go on as if nobody had pressed Ctrl-C. Here it
-is raised again, so that nothing need be printed of the one that was dropped.
+A signal that raises can be lost: an exception inside a weak reference's callback (every import has one) or a
+``__del__`` is printed and forgotten, and libraries in C clear errors that they did not expect: the program would go on
+as if nobody had pressed Ctrl-C. Here it is raised again, so that nothing need be printed of the one that was dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 _EVERY = 0.1  #: seconds until it is raised again
+_HELD = (signal.SIGINT, signal.SIGTERM)
+
+_Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 @contextmanager
@@ -93,3 +96,40 @@ class _Insistence:
                 if self._over:
                     return
                 signal.pthread_kill(thread, number)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Ctrl-C and SIGTERM that come inside are delivered at the end, to the handlers that were set before.
+
+    Python handles signals in the main thread only, so in another one there is nothing to do.
+    """
+    if get_native_id() != os.getpid():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    before = _handled_by(dict.fromkeys(_HELD, note))
+    try:
+        yield
+    finally:
+        _handled_by(before)
+        for held in dict.fromkeys(came):
+            signal.raise_signal(held)
+
+
+def _handled_by(handlers: Mapping[int, _Handler]) -> dict[int, _Handler]:
+    """Exchange the handlers; returns those before.
+
+    Meanwhile the signals are blocked: one that comes while its handler is exchanged is dropped ("ignored due to race
+    condition"), and Python before 3.11.3 can crash then (gh-102397).
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
+    try:
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return {number: handler if handler is not None else signal.SIG_DFL for number, handler in before.items()}

@@ -1,7 +1,12 @@
-"""Telling systemd how this process is: the protocol of sd_notify(3), datagrams to the socket that $NOTIFY_SOCKET names.
+"""Supervision: name of the process, state for systemd, end with its threads.
 
-Only the loop that does the work calls ``turn``, so a watchdog is fed by nothing else: when the loop is stuck, systemd
-hears nothing and ends it. Where nobody listens all of it costs next to nothing.
+Linux shows the memory that the arguments lay in at the start, and 15 bytes of a name (``shardpulse: filter --config …``
+in `ps aux`, ``shardpulse-filt`` in `top`); both are the process's own to write (proc(5)). What the system does not let
+us write stays as it was.
+
+systemd learns the state of the process by sd_notify(3), datagrams to the socket that $NOTIFY_SOCKET names. Only the
+loop that does the work calls ``turn``, so a watchdog is fed by nothing else: when the loop is stuck, systemd hears
+nothing and ends it. Where nobody listens all of it costs next to nothing.
 
 The probe imports this module: it stays lean.
 """
@@ -11,11 +16,16 @@ from __future__ import annotations
 import _socket
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
+
+from acquisition.errors import EXIT_INTERNAL
 
 _STATUS_SECONDS = 1.0  #: between two texts: a trouble may change its words at every attempt
 _MOST_TEXT = 1000  #: characters
+_SHORT = 15
+_ARGUMENTS_START, _ARGUMENTS_END = 45, 46  #: in /proc/self/stat, counted from the state of the process (fields 48, 49)
 
 
 class Notifier:
@@ -93,3 +103,43 @@ class Notifier:
         except OSError:  # its queue is full, or the listener is gone
             return False
         return True
+
+
+def name_process(role: str, arguments: Sequence[str] = ()) -> None:
+    """Be ``role``; ``arguments`` are shown as far as there is room."""
+    with suppress(OSError, ValueError), open("/proc/self/comm", "w", encoding="ascii") as comm:
+        comm.write(f"shardpulse-{role}"[:_SHORT])
+    with suppress(OSError, ValueError, IndexError):
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        start, end = int(fields[_ARGUMENTS_START]), int(fields[_ARGUMENTS_END])
+        words = [f"shardpulse: {role}", *arguments]
+        text = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words)[: max(0, end - start - 1)]
+        if start and text:
+            _write(start, text.ljust(end - start, b"\0"))
+
+
+def _write(address: int, data: bytes) -> None:
+    memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(memory, data, address)
+    finally:
+        os.close(memory)
+
+
+def end_with_threads(report: Callable[[str], None]) -> None:
+    """From now on an exception that nobody handles in any thread is reported and ends this process at once, with
+    EXIT_INTERNAL: as kill -9 does, which every part survives, so that its supervisor starts it again: without one of
+    its threads it would look well and do nothing."""
+    import threading  # neither is for the probe, which has one thread
+    import traceback
+
+    def end(failed: threading.ExceptHookArgs) -> None:
+        if failed.exc_type is SystemExit:
+            return
+        name = failed.thread.name if failed.thread is not None else "a thread"
+        text = "".join(traceback.format_exception(failed.exc_type, failed.exc_value, failed.exc_traceback))
+        report(f"{name} has ended (a fault of shardpulse): {text}")
+        os._exit(EXIT_INTERNAL)
+
+    threading.excepthook = end

@@ -1,5 +1,8 @@
-"""Lines for people, on stderr. No line of text stops anything: on a full disk, in a closed pipe or before a reader that
-does not read, it is lost, and the work goes on.
+"""Text for people: lines on stderr, and what is harmless on a terminal.
+
+No line on stderr stops anything: on a full disk, in a closed pipe or before a reader that does not read, it is lost,
+and the work goes on. Text that others chose, such as names of hosts and processes, passes ``printable`` on its way to a
+terminal: in ``say`` and, where it is one, on the standard output of every command.
 
 The probe imports this module: it stays lean.
 """
@@ -9,13 +12,17 @@ from __future__ import annotations
 import os
 import select
 import sys
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TYPE_CHECKING, Any, cast
 
-from acquisition.printable import printable
+if TYPE_CHECKING:
+    from typing import TextIO
 
 ERROR, WARNING, INFO = 3, 4, 6  #: how grave a line is (syslog(3))
 _PATIENCE_MS = 50  #: for a reader that is slow
 _MOST_BYTES = select.PIPE_BUF  #: that a pipe which has any room takes without keeping us waiting
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def say(text: str, level: int = INFO, stamp: str = "") -> None:
@@ -64,3 +71,46 @@ def _write(descriptor: int, data: bytes) -> None:
             _Reader.lost += 1
             return
         os.write(descriptor, data[start : start + _MOST_BYTES])
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text that moves no cursor, sends no command and reorders nothing: U+FFFD in place of control characters (C0 and
+    C1, with which OSC and CSI begin), format characters (bidirectional, invisible), blanks other than the space, line
+    separators, lone surrogates (str.isprintable). Those of ``keep`` stay."""
+    if text.isprintable():
+        return text
+    return "".join([c if c.isprintable() or c in keep else _REPLACEMENT for c in text])
+
+
+class Screen:
+    """A terminal to which only printable text is written; all else is as of the ``terminal`` itself."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.terminal = terminal
+
+    def write(self, text: str) -> int:
+        """Write lines."""
+        return self.terminal.write(printable(text, keep="\n\t"))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.terminal, name)
+
+
+@contextmanager
+def on_terminals() -> Iterator[None]:
+    """Meanwhile standard output is a ``Screen``, if it is a terminal; answers in pipes and files are as they are."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        yield
+        return
+    with redirect_stdout(cast("TextIO", Screen(sys.stdout))):
+        yield
+
+
+def styled(out: TextIO) -> TextIO:
+    """Where to write text with colours, whose parts have been made ``printable``."""
+    return out.terminal if isinstance(out, Screen) else out

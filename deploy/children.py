@@ -14,7 +14,7 @@ from pathlib import Path
 
 import usage
 
-from acquisition import interrupts, lifeline
+from acquisition import lifeline, signals
 
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE = 0.5
@@ -113,7 +113,7 @@ class Child:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._began = time.monotonic()
-        with interrupts.deferred(), open(self._log, "ab") as log:
+        with signals.deferred(), open(self._log, "ab") as log:
             return subprocess.Popen(
                 lifeline.tied(self._command, signal.SIGTERM),
                 stdin=subprocess.DEVNULL,

@@ -30,15 +30,14 @@ from stop_signals import StopSignals
 from usage import whole_name
 from workspace import workspace
 
-from acquisition import help_text
-from acquisition import terminal as stderr
+from acquisition import help_text, terminal
 from acquisition.cli import output_failed
 from acquisition.errors import EXIT_FAILURE, EXIT_OK, ShardpulseError
 from acquisition.private_files import private
-from acquisition.process_name import name_process
 from acquisition.shards.servers import bus, machine
 from acquisition.shards.servers.launch import start_shards
 from acquisition.shards.servers.redis_binary import find
+from acquisition.supervision import name_process
 from probes.sampling import native
 
 _DESCRIPTION = """\
@@ -103,7 +102,7 @@ class Voice:
         if self._held is not None:
             self._held.append(text)
             return
-        stderr.say(f"shardpulse demo: {text}")
+        terminal.say(f"shardpulse demo: {text}")
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from acquisition.model.metric import HOST_SET
-from acquisition.printable import printable
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.rows import Row, Selection, rows_of
 from acquisition.snapshot.values.states import CURRENT
+from acquisition.terminal import printable
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.states import state_style, validity
 

@@ -18,7 +18,8 @@ from collections import deque
 from pathlib import Path
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.local_shards import LocalShards
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout

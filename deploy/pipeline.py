@@ -21,7 +21,7 @@ from acquisition.config.archive import Archive
 from acquisition.config.settings import HostModule, Probe, ProcessesModule, Settings
 from acquisition.config.settings import Shards as ShardSettings
 from acquisition.errors import ShardpulseError, UnavailableError
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import HOST_SET
 from acquisition.shards.servers import status as shard_status

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model import codes as validity
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.shards.servers.launch import start_shards

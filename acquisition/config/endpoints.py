@@ -16,7 +16,7 @@ from acquisition.link import state_directory
 from acquisition.link.cluster import Cluster
 from acquisition.link.local_shards import LocalShards, Seeds, look
 from acquisition.link.resp import Address, parse_address
-from acquisition.link.trust import admission, listener, secret_file, trusted_file
+from acquisition.link.trust import admission, trusted_file
 from acquisition.link.trust.credentials import PASSWORD_KEY, Credentials, ours
 
 
@@ -64,15 +64,15 @@ def _check_local(addresses: Sequence[Address]) -> None:
 
 
 def _leads_here(host: str) -> bool:
-    return listener.is_loopback(host) or host in ("0.0.0.0", "::")  # a connection to no address is one to loopback
+    return admission.is_loopback(host) or host in ("0.0.0.0", "::")  # a connection to no address is one to loopback
 
 
 def _credentials(settings: Shards) -> Credentials:
     authority = _authority(settings.tls_ca) if settings.tls_ca else ""
     if not settings.password_file:
         return _local(settings) or Credentials(settings.username, authority=authority)
-    password = secret_file.first_line(settings.password_file, PASSWORD_KEY)
-    path = os.path.abspath(secret_file.located(settings.password_file, PASSWORD_KEY))
+    password = trusted_file.first_line(settings.password_file, PASSWORD_KEY)
+    path = os.path.abspath(trusted_file.located(settings.password_file, PASSWORD_KEY))
     return Credentials(settings.username, password, _owners(settings), authority, path)
 
 

@@ -19,7 +19,7 @@ from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve
 from acquisition.config.storage import StorageModule
 from acquisition.wire.keys import DEFAULT_PARTITIONS, SLOTS
-from acquisition.wire.limits import Limits
+from acquisition.wire.rejected import Limits
 
 # -- The tables [probe.signing] and [filter.signing]: who signs frames, and who verifies them.
 

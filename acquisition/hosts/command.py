@@ -15,9 +15,10 @@ from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, TemporaryError, UsageError
 from acquisition.hosts import forgetting
 from acquisition.hosts.forgetting import Listed
-from acquisition.link.cluster import Cluster, read_layout
-from acquisition.printable import printable
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.visibility import roster
+from acquisition.terminal import printable
 
 _DESCRIPTION = """\
 List the hosts that are there, and those that were seen within 7 days and have expired: a host that has sent

@@ -16,7 +16,7 @@ from acquisition.errors import DataError, FrameError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection, raise_for
 from acquisition.model.identity import host_id
-from acquisition.wire import commit, keys, position, seen, status
+from acquisition.wire import keys, position, seen, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import ENDED, Position
 
@@ -128,7 +128,7 @@ def _try(connection: Connection, tag: str, host: int) -> bool:
         commands.append(("HDEL", applied, *held))
     if before is not None:
         fresh = os.urandom(8).hex().encode()
-        commands.append(("SET", key, fresh + before[len(commit.id_of(before)) :]))
+        commands.append(("SET", key, fresh + before[len(position.id_of(before)) :]))
     replies = connection.pipeline([*commands, ("EXEC",)])
     for reply in replies[:-1]:
         raise_for(reply)

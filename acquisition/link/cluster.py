@@ -1,4 +1,4 @@
-"""The shard map as clients see it: which shard owns a slot, and calls that follow it.
+"""Cluster of shards: owners of slots, calls and batches of calls that follow them.
 
 Cross-slot commands do not exist in a Redis Cluster, so a caller names a key with every
 command; ``gather`` groups commands by shard and sends one pipeline to each. MOVED makes
@@ -9,29 +9,54 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from acquisition.errors import (
-    AdmissionError,
-    ConfigError,
-    PermissionRefused,
-    ShardError,
-    ShardpulseError,
-    TemporaryError,
-)
-from acquisition.link import slots
+from acquisition.errors import AdmissionError, PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link.local_shards import LocalShards, Seeds
-from acquisition.link.resp import Address, Answered, Connection, ReplyError, raise_for
-from acquisition.link.routing import Batch, Command, Route
-from acquisition.link.slots import Stripe
+from acquisition.link.resp import Address, Answered, Connection, ReplyError, packed, raise_for
+from acquisition.link.routing import Stripe, parse_slots, redirection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.wire import keys
-from acquisition.wire import layout as wire
-from acquisition.wire.layout import Layout
-from acquisition.wire.records import record_format
 
 _ROUNDS = 4
+#: A key that a command is about, and the command.
+Command = tuple[str, tuple[Any, ...]]
+
+
+class Route(NamedTuple):
+    """What one shard is asked: the packed commands, and their places in the batch."""
+
+    address: Address
+    indexes: list[int]
+    payload: bytes
+
+
+class Batch:
+    """Commands for ``Cluster.ask`` and ``gather``. Keep it to ask the same repeatedly: the commands are
+    packed and sorted by shard once for each map of slots."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = commands
+        self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
+        self.routes: list[Route] = []
+        self.unowned: list[tuple[int, int]] = []  #: command and slot, where nobody owns that
+
+    def route(self, stripes: list[Stripe], owner_of: Callable[[int], Address | None]) -> None:
+        """Sort by shard."""
+        by_shard: dict[Address, list[int]] = {}
+        self.stripes, self.unowned = stripes, []
+        for index, (key, _) in enumerate(self.commands):
+            slot = keys.slot_of(key)
+            address = owner_of(slot)
+            if address is None:
+                self.unowned.append((index, slot))
+            else:
+                by_shard.setdefault(address, []).append(index)
+        self.routes = [
+            Route(address, indexes, b"".join([packed(self.commands[index][1]) for index in indexes]))
+            for address, indexes in by_shard.items()
+        ]
 
 
 class Cluster:
@@ -81,7 +106,7 @@ class Cluster:
         refused: AdmissionError | PermissionRefused | None = None
         for address in sorted(self._known(), key=lambda one: one not in self._connections):  # those that answer first
             try:
-                self._stripes = slots.parse(self._connection(address).call("CLUSTER", "SLOTS"), address)
+                self._stripes = parse_slots(self._connection(address).call("CLUSTER", "SLOTS"), address)
             except AdmissionError as error:  # the map names it, and another seed may know of a better one
                 refused = error
                 continue
@@ -191,7 +216,7 @@ class Cluster:
             for index in indexes:
                 answer = answers[index]
                 if isinstance(answer, ReplyError) and str(answer).startswith("ASK "):
-                    target = slots.redirection(str(answer)[4:], address)
+                    target = redirection(str(answer)[4:], address)
                     if target:
                         answers[index] = self._ask(target, batch.commands[index][1])
         return answers
@@ -273,53 +298,3 @@ def _is_moved(reply: Any) -> bool:
 
 def _unowned(slot: int) -> TemporaryError:
     return TemporaryError(f"no shard owns slot {slot}: the cluster is being set up or a shard is down")
-
-
-def write_layout(
-    cluster: Cluster,
-    partitions: int,
-    keep_ticks: int = keys.DEFAULT_KEEP_TICKS,
-    record_format: int = record_format.NEWEST,
-) -> None:
-    """Store the layout of a new cluster, and that all partitions began with it; what is there is never changed."""
-    layout = Layout(partitions, keep_ticks, record_format)
-    for reply in cluster.gather([(keys.began(tag), began_command(tag, 0.0)) for tag in layout.tags]):
-        raise_for(reply)
-    restore_layout(cluster, layout)
-
-
-def restore_layout(cluster: Cluster, layout: Layout) -> None:
-    """Store the layout of a cluster again where it may have been lost."""
-    for reply in cluster.gather([(copy, layout_command(copy, layout)) for copy in keys.layouts()]):
-        raise_for(reply)
-
-
-def layout_command(copy: str, layout: Layout) -> tuple[str, ...]:
-    """The command that stores a copy of the layout where it is missing."""
-    return ("SET", copy, wire.encode(layout), "NX")
-
-
-def began_command(tag: str, now: float) -> tuple[str, ...]:
-    """The command that notes since when a partition holds anything, where that is not known: 0.0 if with the layout."""
-    return ("SET", keys.began(tag), str(int(now * 1000.0)), "NX")
-
-
-def read_layout(cluster: Cluster) -> Layout:
-    """The layout of the cluster, from whichever shards answer.
-
-    Raises ConfigError if it is absent, of a format, or names a record format, that this version does not
-    know; what keeps it from being read when no copy can be.
-    """
-    found: list[Layout] = []
-    problem: ShardpulseError | None = None
-    for reply in cluster.gather([(copy, ("GET", copy)) for copy in keys.layouts()]):
-        try:
-            if (data := raise_for(reply)) is not None:
-                found.append(wire.decode(data))
-        except ShardpulseError as error:  # a shard that is dead, or a copy that is damaged: others will do
-            problem = problem or error
-    if not found:
-        raise problem or ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
-    newest = max(found, key=lambda one: one.record_format)  # it is raised on all, one after the other
-    record_format.versions(newest.record_format)
-    return newest

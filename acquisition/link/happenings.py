@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import raise_for
-from acquisition.link.routing import Command
 from acquisition.wire import keys
 
 #: A host claims VMs of others, recorded once a minute while it lasts; and it does so no longer.

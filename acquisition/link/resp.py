@@ -153,7 +153,7 @@ def raise_for(reply: Any, where: object = "") -> Any:
 class Connection:
     """One blocking connection. ``timeout`` in seconds bounds connect, send and every reply.
 
-    Raises ShardError when the shard cannot be reached or hangs up, or is no shard: ``acquisition.link.trust.listener``.
+    Raises ShardError when the shard cannot be reached or hangs up, or is no shard (``trust.admission``).
     """
 
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:

@@ -1,48 +1,42 @@
-"""Commands for many shards, sorted by the shard that owns the slot of their key (no input or output)."""
+"""Routing of commands: the map of slots, and where MOVED and ASK lead (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from acquisition.link.resp import Address, packed
-from acquisition.link.slots import Stripe
-from acquisition.wire import keys
+from acquisition.errors import ShardError
+from acquisition.link.resp import Address
 
-#: A key that a command is about, and the command.
-Command = tuple[str, tuple[Any, ...]]
+_UNKNOWN = ("", "?")  #: what a shard says of a host that it does not know, its own before anybody has met it
 
 
-class Route(NamedTuple):
-    """What one shard is asked: the packed commands, and their places in the batch."""
+class Stripe(NamedTuple):
+    """Slots next to each other, both ends included, and the shard that owns them."""
 
-    address: Address
-    indexes: list[int]
-    payload: bytes
+    low: int
+    high: int
+    owner: Address
 
 
-class Batch:
-    """Commands for ``Cluster.ask`` and ``gather``. Keep it to ask the same repeatedly: the commands are
-    packed and sorted by shard once for each map of slots."""
+def parse_slots(rows: Any, asked: Address) -> list[Stripe]:
+    """The stripes in slot order. A shard without a host is where the one is that was ``asked``.
 
-    def __init__(self, commands: Sequence[Command]) -> None:
-        self.commands = commands
-        self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
-        self.routes: list[Route] = []
-        self.unowned: list[tuple[int, int]] = []  #: command and slot, where nobody owns that
+    Raises ShardError when ``rows`` is no such reply.
+    """
+    try:
+        return sorted(_stripe(low, high, master, asked) for low, high, master, *_ in rows)
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ShardError(f"shard {asked} answers CLUSTER SLOTS with {rows!r:.200}") from error
 
-    def route(self, stripes: list[Stripe], owner_of: Callable[[int], Address | None]) -> None:
-        """Sort by shard."""
-        by_shard: dict[Address, list[int]] = {}
-        self.stripes, self.unowned = stripes, []
-        for index, (key, _) in enumerate(self.commands):
-            slot = keys.slot_of(key)
-            address = owner_of(slot)
-            if address is None:
-                self.unowned.append((index, slot))
-            else:
-                by_shard.setdefault(address, []).append(index)
-        self.routes = [
-            Route(address, indexes, b"".join([packed(self.commands[index][1]) for index in indexes]))
-            for address, indexes in by_shard.items()
-        ]
+
+def redirection(text: str, asked: Address) -> Address | None:
+    """The address in ``<slot> <host>:<port>``, as ``parse_slots`` understands a host; None if absent."""
+    host, colon, port = text.rpartition(" ")[2].rpartition(":")  # Redis puts no brackets around ::1
+    if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        return None
+    return Address(asked.host if host in _UNKNOWN else host, int(port))
+
+
+def _stripe(low: Any, high: Any, master: Any, asked: Address) -> Stripe:
+    host = master[0].decode() if master[0] else ""
+    return Stripe(int(low), int(high), Address(asked.host if host in _UNKNOWN else host, int(master[1])))

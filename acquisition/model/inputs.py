@@ -1,6 +1,7 @@
 """What decision rules ask beside the moving average, of one metric of one entity at one tick.
 
-A light module of plain values: ``filters.worker.inputs`` computes them, ``acquisition.wire.records.inputs`` carries them.
+A light module of plain values: ``filters.worker.inputs`` computes them, and
+``acquisition.wire.records.inputs`` carries them.
 """
 
 from __future__ import annotations

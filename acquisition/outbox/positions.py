@@ -17,7 +17,7 @@ from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.frames.tombstone import HOPELESS, give_up, reason_of
 from acquisition.outbox.frames.window import SendWindow
 from acquisition.outbox.in_flight import Expected
-from acquisition.wire import commit, keys, position, status
+from acquisition.wire import keys, position, status
 from acquisition.wire.position import Position
 from acquisition.wire.stream_id import is_before
 
@@ -138,7 +138,7 @@ class Positions:
         before, self.cursor, self.fair_share = self.cursor, b"", 0
         if data is not None:
             try:
-                found = commit.decode(data)
+                found = position.decode_commit(data)
                 if is_before(found.cursor, before):  # another stream than the one that took our frames
                     self.synchronizing = True
                 self.cursor, self.fair_share = found.cursor, found.fair_share

@@ -1,4 +1,4 @@
-"""Shards: servers pinned to cores, joined as a Redis Cluster, started, inspected, stopped.
+"""Shards: servers pinned to cores, joined, grown, moved, mended, stopped.
 
-Start at ``launch.start_shards``.
+``commands`` use ``servers``, and ``servers`` use ``topology``. Start at ``servers.launch.start_shards``.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from acquisition import private_files
 from acquisition.config.settings import FilterSigning
 from acquisition.errors import CannotCreateError, ConfigError, DataError, NoInputError
-from acquisition.link.trust import secret_file
+from acquisition.link.trust import trusted_file
 from acquisition.model.identity import host_id
 from acquisition.wire.signature import HostKey, Verifier
 
@@ -109,7 +109,7 @@ def write(path: Path, text: str, replace: bool = False) -> None:
 def read(path: str, label: str) -> str:
     """The text of a file of secrets. Raises NoInputError, ConfigError."""
     try:
-        with secret_file.opened(path, label) as file:
+        with trusted_file.opened(path, label) as file:
             return file.read(_MOST_BYTES).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import parse_address
-from acquisition.link.routing import Batch
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id

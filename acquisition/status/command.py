@@ -15,13 +15,13 @@ from acquisition import help_text
 from acquisition.config import endpoints, metric_registry
 from acquisition.config import loader as config
 from acquisition.errors import DataError, UnavailableError
-from acquisition.printable import styled
-from acquisition.repetition import add_watch, repeat
+from acquisition.help_text import add_watch, repeat
 from acquisition.shards.topology.nodes import Members
 from acquisition.status import health, text
 from acquisition.status.document import document, exit_code, in_trouble, verdict_of
 from acquisition.status.finding import DOWN
 from acquisition.status.health import Health
+from acquisition.terminal import styled
 
 _DESCRIPTION = """\
 Show in one look whether the pipeline works and where every sample went.

@@ -78,9 +78,7 @@ class StatusDocument(Struct, frozen=True):
     ]
     shards: Annotated[
         list[_Values],
-        Meta(
-            description="as acquisition.shards.servers.status.ShardStatus; null is a figure of a shard that does not answer"
-        ),
+        Meta(description="figures of each shard; null while the shard does not answer"),
     ]
     workers: Annotated[
         list[_Values] | None,

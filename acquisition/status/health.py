@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError, TemporaryError
 from acquisition.link import happenings
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.codes import WITHOUT_VALUE, name_of
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.shards.topology.nodes import Members

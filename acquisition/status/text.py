@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from acquisition.printable import printable
 from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.books import Account, Totals
@@ -16,6 +15,7 @@ from acquisition.snapshot.visibility.workers import Lag, Worker, lag_of, worst_l
 from acquisition.status.document import Verdict, condition_of
 from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
 from acquisition.status.health import Health, by_set, lost_by_reason, without_value
+from acquisition.terminal import printable
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 

@@ -1,4 +1,4 @@
-"""What travels and what lies in the shards: byte layouts, and the name of every key.
+"""Bytes that travel or lie in the shards, and the name of every key.
 
-All but ``smoothed`` (numpy) are in the probe's import closure.
+All but those of ``records`` that need numpy are light enough for a probe to import.
 """

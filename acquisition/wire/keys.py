@@ -8,7 +8,7 @@ Cluster: its update is one transaction and Redis's own resharding moves it.
 key                                             type    written by; holds
 ==============================================  ======  =====================================
 ``raw:{tag}``                                   stream  probes; a frame per entry: ``f``, signed: ``s``
-``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.commit``)
+``commit:{tag}``                                string  filter; the newest commit (``acquisition.wire.position``)
 ``applied:{tag}``                               hash    filter; field HOST:SET -> position record
 ``dormant:{tag}``                               hash    filter; of expired sets, and the roster (``wire.seen``), expires
 ``smoothed:{tag}:HOST:SET:SLOT``                string  filter; smoothed record with decision inputs, expires

@@ -1,17 +1,23 @@
-"""Who holds a lease: the value of ``lease:{tag}`` and the members of ``workers:{tag}``.
+"""Holders: the worker with the lease of a partition, and the operator.
 
-``<id> <milliseconds> <name> [<step> [<figures>]]``: the worker's random id, how long its leases last without being
-renewed, what people call it, how it computes (``native`` or ``numpy``), and a checksum of what it is to compute.
+The value of ``lease:{tag}`` and the members of ``workers:{tag}``: ``<id> <milliseconds> <name> [<step> [<figures>]]``,
+the worker's random id, how long its leases last without being renewed, what people call it, how it computes (``native``
+or ``numpy``), and a checksum of what it is to compute.
+
+The value of ``shardpulse:operating`` is JSON with the fields of ``Operating``: people may have to read it when nothing
+else of shardpulse is at hand.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
 
 _HOLDER = re.compile(rb"([0-9a-f]{16}) ([0-9]{1,9}) (\S{1,255})(?: (native|numpy)(?: ([0-9a-f]{8}))?)?")
+_TOKEN = re.compile(r"[0-9a-f]{16}")
 
 
 class Holder(NamedTuple):
@@ -37,3 +43,36 @@ def decode(data: bytes) -> Holder:
         raise FrameError("payload", f"{data[:60]!r} names no filter worker")
     step, figures = ((part or b"").decode() for part in found.groups()[3:])
     return Holder(found[1].decode(), int(found[2]), found[3].decode(errors="replace"), step, figures)
+
+
+class Operating(NamedTuple):
+    """``token`` is the command's own, ``what`` its words, ``since_ms`` when it began, by its machine's clock."""
+
+    token: str
+    user: str
+    host: str
+    pid: int
+    what: str
+    since_ms: int
+
+
+def encode_note(note: Operating) -> bytes:
+    """The bytes of a note."""
+    return json.dumps(note._asdict()).encode()
+
+
+def decode_note(data: bytes) -> Operating:
+    """The note in ``data``. Raises FrameError if it is invalid."""
+    try:
+        found = json.loads(data)
+        values = [found[name] for name in Operating._fields]
+    except (ValueError, TypeError, KeyError) as error:
+        raise FrameError("payload", f"{data[:60]!r} names no operator") from error
+    note = Operating(*values)
+    words = (note.token, note.user, note.host, note.what)
+    numbers = (note.pid, note.since_ms)
+    if not all(isinstance(one, str) for one in words) or not all(type(one) is int for one in numbers):
+        raise FrameError("payload", f"{data[:60]!r} names no operator")
+    if not _TOKEN.fullmatch(note.token) or not 0 <= note.since_ms < 1 << 47:
+        raise FrameError("payload", f"{data[:60]!r} names no operator")
+    return note

@@ -1,7 +1,11 @@
-"""The applied position: what the filter has done with one (host, resource set, epoch).
+"""Progress of the filter: the commit of a partition, and positions in it.
 
-One fixed record per (host, resource set) in the hash ``applied:{tag}``. The probe
-reads it to know where to go on; readers take the newest tick and the books from it.
+The commit, the value of ``commit:{tag}``, is ``<id> <cursor> <rejected>[ <fair share>]``: what its filter worker last
+wrote, and how far it had read then. Words that follow are of a newer version, and readers pass over them.
+``tests/acquisition/wire/test_commit.py`` holds golden bytes and a round trip.
+
+The position is what the filter has applied, one fixed record per (host, resource set) in the hash ``applied:{tag}``.
+The probe reads it to know where to go on; readers take the newest tick and the books from it.
 Balance: made = before + applied + lost + pending, in samples. ``made`` is the probe's own count,
 carried by the newest applied frame; the other three are the filter's. They come from two
 counters and must agree in every single record (``acquisition.snapshot.reconcile.balance``).
@@ -16,11 +20,13 @@ leaves none.
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
 from acquisition.wire.frame import MOST_COUNTED
+from acquisition.wire.stream_id import is_possible
 
 VERSION = 2
 POSITION = struct.Struct("<BBHfQQqdQQQQQQQQQq")
@@ -38,6 +44,10 @@ MISNAMED = 16
 MOST_GAPS = 0xFFFF
 MOST = 2 * MOST_COUNTED  #: number and counts are below it: nobody could count on from there
 _INFINITY = float("inf")
+
+_COMMIT = re.compile(rb"(\w*) (\d{1,20}-\d{1,20}) (\d{1,20})(?: (\d{1,20}))?(?: .*)?", re.DOTALL)
+#: What finds ``id_of`` a value, as a pattern of Lua: for scripts that run in a shard.
+LUA_ID = "^[^ ]*"
 
 
 class Position(NamedTuple):
@@ -85,3 +95,34 @@ def _unknown(data: bytes) -> FrameError:
     if len(data) >= POSITION.size and data[0] == VERSION + 1:
         return FrameError("newer", f"position of version {VERSION + 1}, this software knows {VERSION}")
     return FrameError("payload", f"{len(data)} bytes are no position record")
+
+
+class Commit(NamedTuple):
+    """``id`` is fresh and random in every commit; ``cursor`` is the newest entry of the raw stream that it covers.
+
+    ``rejected`` counts the entries that were rejected since the stream began. ``fair_share`` in
+    samples/s is the limit above which probes shed (``filters.worker.loop.fair_share``); 0: none.
+    """
+
+    id: bytes
+    cursor: bytes
+    rejected: int
+    fair_share: int = 0
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """The bytes of a commit."""
+    return b"%b %b %d" % commit[:3] + (b" %d" % commit.fair_share if commit.fair_share else b"")
+
+
+def decode_commit(data: bytes) -> Commit:
+    """The commit in ``data``. Raises FrameError if it is invalid."""
+    found = _COMMIT.fullmatch(data)
+    if found is None or not is_possible(found[2]) or max(int(found[3]), int(found[4] or 0)) >= MOST_COUNTED:
+        raise FrameError("payload", f"{data[:80]!r} is no commit")
+    return Commit(found[1], found[2], int(found[3]), int(found[4] or 0))
+
+
+def id_of(data: bytes | None) -> bytes:
+    """The id of a commit that need not be sound, b"" if absent."""
+    return b"" if data is None else data.partition(b" ")[0]

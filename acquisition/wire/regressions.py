@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from acquisition.printable import printable
+from acquisition.terminal import printable
 
 PREFIX = "regression:"  #: then the host that has it, and which series it is
 _FRESH_PERIODS = 3.0  #: for which it holds; an archiver judges again after each

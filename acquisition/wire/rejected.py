@@ -1,7 +1,10 @@
-"""An entry that the filter rejected: its reason lies in the stream ``rejected:{tag}``, its bytes, which may be
-those of any host, in ``refused:{tag}``: probes read the one and not the other.
+"""Entries that the filter rejects, and the sizes that a host may reach.
 
-``tests/acquisition/wire/test_rejected.py`` holds its golden fields and a round trip.
+The reason lies in the stream ``rejected:{tag}``, the bytes, which may be those of any host, in ``refused:{tag}``:
+probes read the one and not the other. ``tests/acquisition/wire/test_rejected.py`` holds golden fields and a round trip.
+
+Filters and archivers read the same table of limits (``[filter.limits]``): a frame beyond them is rejected before
+anything of it is kept. Rates are not limited.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
+from acquisition.wire.frame import HEADER_SIZE, Frame
 
 KEPT = 1000  #: entries of a stream, about
 SIGNATURE = "signature"  #: the reason of a frame that its host has not signed (acquisition.wire.signature)
-LIMIT = "limit"  #: the reason of a frame that takes its host beyond a limit (acquisition.wire.limits)
+LIMIT = "limit"  #: the reason of a frame that takes its host beyond a limit
 _MOST_BYTES = 4096
 
 
@@ -46,3 +50,80 @@ def decode(fields: Sequence[bytes]) -> Rejected:
         return Rejected(entry, reason, named.get(b"message", b"").decode(errors="replace"))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise FrameError("payload", f"not a rejected entry: {error!r}") from error
+
+
+class Limits(NamedTuple):
+    """Per host; bytes are of an encoded frame, and of a text of a table as JSON holds it."""
+
+    resource_sets: int = 64
+    entities: int = 10_000  #: of all its resource sets together
+    metrics: int = 256  #: of one resource set
+    frame_bytes: int = 4 << 20
+    name_bytes: int = 4096
+
+
+class LimitError(FrameError):
+    """A frame that would take its ``host`` beyond a limit."""
+
+    def __init__(self, host: int, found: str, limit: int, key: str) -> None:
+        super().__init__(LIMIT, f"host {host:016x} has {found}, at most {limit} are accepted ([filter.limits] {key})")
+        self.host = host
+
+
+class HostSizes:
+    """What each host has: the entities of each of its resource sets, as of the newest frame that was accepted."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._hosts: dict[int, dict[int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def add(self, host: int, resource_set: int) -> None:
+        """A resource set that is new. Raises LimitError."""
+        known = self._hosts.get(host, {})
+        if len(known) >= self._limits.resource_sets and resource_set not in known:
+            raise LimitError(host, f"set {resource_set:08x} as one more", self._limits.resource_sets, "resource_sets")
+        self._hosts.setdefault(host, known).setdefault(resource_set, 0)
+
+    def remove(self, host: int, resource_set: int) -> None:
+        """A resource set is forgotten."""
+        known = self._hosts.get(host, {})
+        known.pop(resource_set, None)
+        if not known:
+            self._hosts.pop(host, None)
+
+    def note(self, host: int, resource_set: int, entities: int) -> None:
+        """So many entities were accepted of a set."""
+        self._hosts.setdefault(host, {})[resource_set] = entities
+
+    def check(self, frame: Frame) -> None:
+        """Accept the sizes of a frame of a set that was added. Raises LimitError."""
+        limits, host = self._limits, frame.host
+        size = HEADER_SIZE + len(frame.ids) + len(frame.values) + len(frame.codes) + len(frame.payload)
+        if size > limits.frame_bytes:
+            raise LimitError(host, f"a frame of {size} bytes", limits.frame_bytes, "frame_bytes")
+        if frame.metrics > limits.metrics:
+            raise LimitError(host, f"{frame.metrics} metrics", limits.metrics, "metrics")
+        if frame.payload:
+            self._check_texts(host, frame.payload)
+        if frame.entities:
+            known = self._hosts.get(host, {})
+            entities = sum(known.values()) - known.get(frame.resource_set, 0) + frame.entities
+            if entities > limits.entities:
+                raise LimitError(host, f"{entities} entities", limits.entities, "entities")
+            self.note(host, frame.resource_set, frame.entities)
+
+    def check_table(self, host: int, metrics: int, entities: int) -> None:
+        """Raises LimitError for a table that names too many."""
+        if metrics > self._limits.metrics:
+            raise LimitError(host, f"{metrics} metrics", self._limits.metrics, "metrics")
+        if entities > self._limits.entities:
+            raise LimitError(host, f"names of {entities} entities", self._limits.entities, "entities")
+
+    def _check_texts(self, host: int, payload: bytes) -> None:
+        """What stands between two quotation marks of JSON; escaped ones end no text."""
+        longest = max(map(len, payload.replace(rb"\"", b"__").split(b'"')))
+        if longest > self._limits.name_bytes:
+            raise LimitError(host, f"a name of {longest} bytes", self._limits.name_bytes, "name_bytes")

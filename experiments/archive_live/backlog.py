@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from acquisition.errors import UnavailableError
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
+from acquisition.log import TroubleLog
 from acquisition.shards.servers.launch import start_shards
-from acquisition.trouble_log import TroubleLog
 from acquisition.wire.lease import Holder
 from experiments.archive_live import server
 from experiments.archive_live.feed import MINUTE, Feed

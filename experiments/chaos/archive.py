@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from acquisition.errors import TemporaryError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers import grants
 from acquisition.snapshot.reconcile import registered
 from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered

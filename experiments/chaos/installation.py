@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import TemporaryError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers import grants
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 from acquisition.config import endpoints
 from acquisition.config.loader import load
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.reading.records import read_records
 from acquisition.snapshot.values.members import Member

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import parse_address
 from acquisition.model.metric import resource_set_id, schema_hash
 from acquisition.snapshot.reading.heads import dtype_of

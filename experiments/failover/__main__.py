@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import UsageError
-from acquisition.link.cluster import write_layout
+from acquisition.link.layouts import write_layout
 from acquisition.shards.servers import grants
 from acquisition.wire.layout import Layout
 from experiments import testbed

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from acquisition import private_files
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.trust.credentials import Credentials
 from acquisition.shards.servers import grants
 from acquisition.snapshot import SnapshotReader

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from acquisition import private_files
 from acquisition.errors import ShardpulseError, TemporaryError
-from acquisition.shards.commands import rotation
+from acquisition.shards.commands import passwords_command
 from acquisition.shards.servers import grants, password_files
 from acquisition.shards.topology.nodes import Members
 from experiments import testbed
@@ -163,7 +163,7 @@ def fill(node: Node, seconds: float) -> None:
 def begin_rotation(pipeline: Pipeline, members: Members) -> None:
     """As ``shards passwords begin``: a second password of the hosts is valid, and they are given it."""
     coming = password_files.begin(pipeline.shards.access.password_file(grants.PROBE).parent, [grants.PROBE])
-    rotation.begin(members, coming)
+    passwords_command.begin_rotation(members, coming)
     private_files.write(pipeline.password_file, f"{coming[grants.PROBE]}\n", replace=True)
 
 
@@ -172,7 +172,7 @@ def finish_rotation(pipeline: Pipeline, members: Members) -> int:
     access = pipeline.shards.access
     directory = access.password_file(grants.PROBE).parent
     coming = password_files.coming(directory, [grants.PROBE])
-    sessions = rotation.finish(members, coming)
+    sessions = passwords_command.finish_rotation(members, coming)
     password_files.finish(directory, grants.PROBE)
     access.passwords.update(coming)
     for node in pipeline.shards.nodes:

@@ -17,14 +17,15 @@ from random import Random
 from typing import Any
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot.reconcile.books import read_books
-from acquisition.wire import commit, keys
 from acquisition.wire import frame as wire
-from acquisition.wire.commit import Commit
+from acquisition.wire import keys, position
 from acquisition.wire.frame import Frame
 from acquisition.wire.layout import Layout
+from acquisition.wire.position import Commit
 from experiments.emulation.workload import host_name
 from experiments.fuzz import frames
 from experiments.fuzz.guard import MemoryWatch, growth
@@ -239,7 +240,7 @@ def _number(entry: bytes) -> tuple[int, int]:
 def _committed(value: bytes | None) -> Commit:
     """The commit in ``value``; nothing where nothing was committed, or where our own poison lies."""
     try:
-        return commit.decode(value or b"")
+        return position.decode_commit(value or b"")
     except FrameError:
         return Commit(b"", b"0-0", 0)
 

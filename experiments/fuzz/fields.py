@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from acquisition.wire import archived, commit, position, status, table
+from acquisition.wire import archived, position, status, table
 from acquisition.wire.archived import Archived
-from acquisition.wire.commit import Commit
-from acquisition.wire.position import Position
+from acquisition.wire.position import Commit, Position
 from acquisition.wire.records import smoothed
 from acquisition.wire.status import SetStatus
 from acquisition.wire.table import Entity
@@ -145,7 +144,9 @@ def _position(random: Random) -> bytes:
 
 
 def _commit(random: Random) -> bytes:
-    return commit.encode(Commit(b"ab", b"%d-0" % random.getrandbits(40), random.getrandbits(8), random.getrandbits(16)))
+    return position.encode_commit(
+        Commit(b"ab", b"%d-0" % random.getrandbits(40), random.getrandbits(8), random.getrandbits(16))
+    )
 
 
 def _status(random: Random) -> bytes:

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from acquisition.config.decisions import Decisions
+from acquisition.link.cluster import Command
 from acquisition.link.resp import pack
-from acquisition.link.routing import Command
 from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout
 from experiments.fuzz.line_oracle import Unsound

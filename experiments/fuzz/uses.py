@@ -25,7 +25,7 @@ from acquisition.snapshot.values.rows import Selection, rows_of
 from acquisition.snapshot.visibility import causes
 from acquisition.snapshot.visibility.causes import Visibility
 from acquisition.status.document import _archived
-from acquisition.wire import archived, commit, frame, position, status, table
+from acquisition.wire import archived, frame, position, status, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus
@@ -109,7 +109,7 @@ def _use_dormant(data: bytes) -> bool:
 
 def _use_commit(data: bytes) -> bool:
     try:
-        known = commit.decode(data)
+        known = position.decode_commit(data)
     except FrameError:
         return False
     if max(map(int, known.cursor.split(b"-"))) >= 1 << 64:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.books import Account, Books
 from experiments.emulation.workload import host_number

@@ -16,9 +16,9 @@ import time
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import parse_address
-from acquisition.link.routing import Batch
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model.ticks import slot_of
 from acquisition.snapshot.reading.records import read_records

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout

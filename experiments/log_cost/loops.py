@@ -91,7 +91,7 @@ def probe(vms: int, directory: Path, stack: ExitStack) -> Iterate:
 
 def worker(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     """A turn of the filter over a frame of so many VMs: reading, smoothing, committing."""
-    from acquisition.link.cluster import read_layout
+    from acquisition.link.layouts import read_layout
     from acquisition.model.metric import resource_set_id, schema_hash
     from acquisition.shards.servers.launch import start_shards
     from acquisition.wire import frame as wire

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import UsageError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile.books import Account, read_books

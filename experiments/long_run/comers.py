@@ -14,9 +14,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster, Command
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import parse_address
-from acquisition.link.routing import Command
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.wire import frame as wire

@@ -38,7 +38,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.shards.servers import grants
 from acquisition.shards.servers.launch import Shards, start_shards

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from acquisition.errors import ShardpulseError, UnavailableError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.shards.servers import configuration, grants, machine, process, rendering

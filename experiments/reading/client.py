@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Batch, Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, parse_address
-from acquisition.link.routing import Batch
 from acquisition.snapshot import Snapshot, SnapshotReader, collector
 from acquisition.wire import keys
 from acquisition.wire.records.planes import OWN

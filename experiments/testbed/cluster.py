@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Self
 
 from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError, UnavailableError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address
 from acquisition.shards.servers import grants, machine
 from acquisition.shards.servers.redis_binary import find

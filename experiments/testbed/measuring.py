@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books
 from experiments.testbed.running import Pipeline

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import ShardpulseError, TemporaryError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id

@@ -10,7 +10,7 @@ from sqlalchemy import inspect
 from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, UsageError
-from acquisition.link.trust.secret_file import first_line
+from acquisition.link.trust.trusted_file import first_line
 from filters.archive import run_command, status_command
 from filters.archive.database import migrating, roles
 from filters.archive.database.engine import make_engine, told

@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from acquisition.config.archive import Archive
 from acquisition.errors import CannotCreateError
-from acquisition.link.trust.secret_file import first_line
+from acquisition.link.trust.trusted_file import first_line
 from filters.archive.database.engine import parse_url
 from filters.archive.database.store import Store
 

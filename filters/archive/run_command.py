@@ -20,12 +20,10 @@ from acquisition.config.archive import Archive
 from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.settings import Settings
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
-from acquisition.link.cluster import read_layout
-from acquisition.link.layout_patience import LayoutPatience
+from acquisition.link.layouts import LayoutPatience, read_layout
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.signing.files import verifier_of
-from acquisition.supervision import Notifier
-from acquisition.threads import end_with_threads
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.supervision import Notifier, end_with_threads
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters.archive.database import regressions

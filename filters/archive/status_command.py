@@ -12,11 +12,11 @@ from acquisition import help_text
 from acquisition.config.endpoints import connect, with_addresses
 from acquisition.config.settings import Settings
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNBALANCED, DataError, PermissionRefused
-from acquisition.link.cluster import read_layout
-from acquisition.printable import printable
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.reconcile import books, registered
 from acquisition.snapshot.reconcile.books import Account
 from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered
+from acquisition.terminal import printable
 from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 

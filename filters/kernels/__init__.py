@@ -4,8 +4,9 @@ A kernel is a pure function over flat float32 arrays, one element per sample.
 ``update`` answers what the plane becomes where a sample is valid and there has been one
 before; ``prime`` what it becomes at the first valid sample. ``filters.kernels.numpy_step`` holds the
 old value where a sample is invalid, so no kernel needs to know about validity.
-New kernel: one file, which says what its plane is (acquisition.wire.records.planes), one line in REGISTRY, one test against the
-scalar model. A kernel of another package is registered there, in the entry point group of acquisition.plugins.
+New kernel: one file, which says what its plane is (acquisition.wire.records.planes), one line in REGISTRY, one test
+against the scalar model. A kernel of another package is registered there, in the entry point group of
+acquisition.plugins.
 """
 
 from __future__ import annotations

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from acquisition import help_text
 from acquisition.config.metric_registry import load_checked
-from acquisition.printable import styled
-from acquisition.repetition import repeat
+from acquisition.help_text import repeat
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.verdict import exit_code, warn
-from acquisition.terminal import say
+from acquisition.terminal import say, styled
 from filters.query import decisions_command as decisions
 from filters.query import vms_command as vms
 from filters.query.decisions_command import add_common, reader

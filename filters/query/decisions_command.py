@@ -14,10 +14,9 @@ from acquisition.config import loader as config
 from acquisition.config.decisions import Decisions
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError, UsageError
-from acquisition.printable import printable
-from acquisition.repetition import add_watch, repeat
+from acquisition.help_text import add_watch, repeat
 from acquisition.snapshot import SnapshotReader
-from acquisition.terminal import say
+from acquisition.terminal import printable, say
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of

@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block, finite
 from acquisition.snapshot.values.rows import Row
+from acquisition.terminal import printable
 from acquisition.wire.records.planes import Plane
 from filters.documents.encoding import encode
 from filters.query.request import Section

@@ -11,11 +11,11 @@ from typing import TextIO
 from acquisition import help_text
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import DataError
-from acquisition.printable import printable
-from acquisition.repetition import repeat
+from acquisition.help_text import repeat
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.rows import Selection
 from acquisition.snapshot.verdict import exit_code, warn
+from acquisition.terminal import printable
 from filters.documents.chosen import Chosen, Page
 from filters.documents.encoding import encode
 from filters.documents.vms import FIGURES, NeighboursDocument, VmRow, VmsDocument, neighbours_document, vms_document

@@ -12,7 +12,7 @@ from acquisition.config.endpoints import check, credentials, directory, with_add
 from acquisition.config.metric_registry import load_checked
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError, ShardpulseError, UnavailableError, UsageError
-from acquisition.threads import end_with_threads
+from acquisition.supervision import end_with_threads
 from filters.service.http.access import Access, access
 from filters.service.http.server import Server, allow_descriptors, listen, obey_signals, server
 from filters.service.service import Service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from acquisition.printable import printable
+from acquisition.terminal import printable
 
 ABSENT = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

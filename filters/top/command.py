@@ -29,12 +29,11 @@ from acquisition.errors import (
     UnavailableError,
 )
 from acquisition.link import local_shards
-from acquisition.link.cluster import read_layout
-from acquisition.log import Category
+from acquisition.link.layouts import read_layout
+from acquisition.log import SHARDS, Category, TroubleLog
 from acquisition.model.identity import host_id
 from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.terminal import say
-from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.top import columns, plain
 from filters.top.columns import Rows, visible_rows
 from filters.top.contents import Observation, develop, shown

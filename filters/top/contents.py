@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from acquisition.model.metric import HOST_SET
-from acquisition.printable import printable
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.recent import RecentTable
 from acquisition.status.health import Health
+from acquisition.terminal import printable
 from filters.top.listings import entities, history
 from filters.top.listings.history import History, history_of_block, history_of_hosts
 from filters.top.listings.hosts import list_hosts

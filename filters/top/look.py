@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from acquisition.printable import printable
+from acquisition.terminal import printable
 from filters.text.sparkline import ASCII, BLOCKS
 
 _ASCII_FOR = str.maketrans({"…": "~", "±": "~", "·": "-", "↑": "+", "↓": "-", "▾": "v", "▴": "^", "▸": ">", "→": ">"})

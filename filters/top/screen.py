@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from rich.text import Text
 
-from acquisition.printable import printable
 from acquisition.shards.servers.status import REPLICA, ShardStatus
 from acquisition.snapshot.values.states import STATES
 from acquisition.status import text as status_text
+from acquisition.terminal import printable
 from acquisition.wire.records import planes
 from filters.text.quantities import seconds
 from filters.text.states import state_style

@@ -20,14 +20,12 @@ from acquisition.config.endpoints import check, connect, with_addresses
 from acquisition.config.inputs import Inputs
 from acquisition.config.metric_registry import load_checked, registered
 from acquisition.errors import ConfigError, ShardpulseError, TemporaryError, UnavailableError
-from acquisition.link.cluster import read_layout
-from acquisition.link.layout_patience import LayoutPatience
+from acquisition.link.layouts import LayoutPatience, read_layout
 from acquisition.link.resp import Address
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.model.inputs import Span
 from acquisition.signing.files import verifier_of
-from acquisition.supervision import Notifier
-from acquisition.threads import end_with_threads
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.supervision import Notifier, end_with_threads
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from acquisition.wire.records.smoothed import MAX_PLANES

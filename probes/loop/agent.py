@@ -27,12 +27,11 @@ from acquisition.errors import (
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address
 from acquisition.link.trust.credentials import Credentials
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.model.identity import host_id
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.writer import Writer
-from acquisition.process_name import name_process
-from acquisition.supervision import Notifier
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.supervision import Notifier, name_process
 from acquisition.wire.rejected import LIMIT, SIGNATURE
 from probes.loop.account import lacking
 from probes.loop.agent_settings import AgentSettings, decode

@@ -41,7 +41,7 @@ def test_every_validity_code_is_documented(name: str) -> None:
 def words_of_findings() -> list[str]:
     """How each piece of what `shardpulse status` finds begins, without what is filled in."""
     found = []
-    for name in ("status/finding", "status/part_findings", "status/health", "shards/resilience"):
+    for name in ("status/finding", "status/part_findings", "status/health", "shards/servers/resilience"):
         tree = ast.parse((ROOT / f"acquisition/{name}.py").read_text())
         told = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # what documents the code
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told]

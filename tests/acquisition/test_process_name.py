@@ -35,7 +35,7 @@ def test_ps_and_top_name_the_role(command: list[str], line: list[str], tmp_path:
 
 def test_more_arguments_than_room_are_cut() -> None:
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from acquisition.process_name import name_process;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from acquisition.supervision import name_process;"
         "name_process('x' * 5, ['y' * 5000]); print(open('/proc/self/cmdline').read())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=True)

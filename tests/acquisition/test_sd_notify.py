@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from acquisition import supervision as sd_notify
+from acquisition import supervision
 from acquisition.supervision import Notifier
 from tests.support.service_manager import Manager
 
@@ -27,13 +27,13 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 def sockets_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A notifier keeps its socket for the life of its process; those of tests end with the test."""
     made: list[socket.SocketType] = []
-    plain = sd_notify._socket.socket
+    plain = supervision._socket.socket
 
     def noted(*arguments: int) -> socket.SocketType:
         made.append(plain(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(sd_notify, "_socket", SimpleNamespace(**{**vars(sd_notify._socket), "socket": noted}))
+    monkeypatch.setattr(supervision, "_socket", SimpleNamespace(**{**vars(supervision._socket), "socket": noted}))
     yield
     for each in made:
         each.close()

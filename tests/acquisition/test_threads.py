@@ -10,7 +10,7 @@ from acquisition.errors import EXIT_INTERNAL
 CODE = """
 import threading, time
 from acquisition.terminal import say
-from acquisition.threads import end_with_threads
+from acquisition.supervision import end_with_threads
 end_with_threads(say)
 threading.Thread(target=lambda: 1 / 0, name="reading").start()
 time.sleep(60)

@@ -6,7 +6,7 @@ import pytest
 
 from acquisition.errors import ConfigError, MovedError, ShardError, TemporaryError
 from acquisition.link.resp import error_for
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.log import SHARDS, TroubleLog
 
 
 class Heard:

@@ -29,7 +29,8 @@ import psutil
 import pytest
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.local_shards import LocalShards
 from acquisition.model.identity import host_id
 from acquisition.shards.servers import machine

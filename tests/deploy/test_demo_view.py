@@ -19,11 +19,11 @@ from usage import whole_name
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
-from acquisition.printable import printable
 from acquisition.shards.servers.launch import Shards
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.rows import Row
+from acquisition.terminal import printable
 from acquisition.wire.position import Position
 from filters.text.quantities import exact, quantity, seconds
 from filters.text.sparkline import bars

@@ -115,7 +115,7 @@ class Loaded(NamedTuple):
 def of_the_next_version(place: Path) -> Path:
     """This checkout as its next version will be (as in tests.support.next_version): records have a newer format."""
     repository = commit_of_the_checkout(place)
-    formats = repository / "acquisition" / "wire" / "record_format.py"
+    formats = repository / "acquisition" / "wire" / "records" / "record_format.py"
     formats.write_text(f"{formats.read_text()}\n\n{NEXT}")
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "-C", str(repository)]
     subprocess.run([*git, "commit", "--quiet", "--all", "--message", "next"], check=True)

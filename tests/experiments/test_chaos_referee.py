@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.errors import TemporaryError
-from acquisition.link.cluster import write_layout
+from acquisition.link.layouts import write_layout
 from acquisition.shards.servers import grants
 from acquisition.shards.topology.nodes import Members
 from acquisition.wire import keys, position

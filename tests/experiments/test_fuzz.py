@@ -10,7 +10,7 @@ import pytest
 
 from acquisition.errors import FrameError
 from acquisition.link import happenings
-from acquisition.wire import commit, position, status, table
+from acquisition.wire import position, status, table
 from experiments.fuzz import __main__ as fuzz
 from experiments.fuzz import fields, frames, lines
 from experiments.fuzz.guard import Hang, bounded, growth
@@ -90,7 +90,7 @@ def test_the_oracle_sees_values_out_of_range(monkeypatch):
         (table, "_text", str),
         (table, "_ID", re.compile("-?[0-9a-f]*")),
         (position, "MOST", 2**64),
-        (commit, "is_possible", bool),
+        (position, "is_possible", bool),
         (status, "_text", str),
         (teller, "_OF_A_HOST", re.compile("hot:.*", re.DOTALL)),
         (happenings, "_is_text", bool),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 from experiments.harness import balance, pipeline, shard_counts

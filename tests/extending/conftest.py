@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.extending.additions import BLOCKING, CHECK, METRIC, SOURCE

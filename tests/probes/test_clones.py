@@ -8,7 +8,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model import codes
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id

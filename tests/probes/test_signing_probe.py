@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from acquisition.cli import main as shardpulse
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.servers.launch import Shards

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sqlalchemy import text
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import parse_address
+from acquisition.log import TroubleLog
 from acquisition.model.codes import RANGE
-from acquisition.trouble_log import TroubleLog
 from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from acquisition.link.cluster import Cluster, read_layout, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout, write_layout
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.snapshot import SnapshotReader

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address
 from acquisition.shards.servers.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS, began, tags

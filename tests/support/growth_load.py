@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.local_shards import LocalShards
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash
 from acquisition.outbox.frames.store import Outbox
@@ -34,7 +35,8 @@ TAU = 5.0
 _NEVER = 3600.0  #: seconds: what probes shed while a machine is busy is counted as lost, and not what is looked at
 FILTER = """
 import sys
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.local_shards import LocalShards
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 from types import TracebackType
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings

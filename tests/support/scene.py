@@ -11,9 +11,8 @@ import numpy as np
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
-from acquisition.wire import commit, keys, position, table
-from acquisition.wire.commit import Commit
-from acquisition.wire.position import Position
+from acquisition.wire import keys, position, table
+from acquisition.wire.position import Commit, Position
 from acquisition.wire.records import smoothed
 from acquisition.wire.records.planes import OWN
 from acquisition.wire.table import Entity, Table
@@ -93,7 +92,9 @@ class Scene:
         self.commits += 1
         if "{" in key and not key.startswith("commit"):
             commit_key = f"commit:{key[key.index('{') : key.index('}') + 1]}"
-            self.cluster.call(commit_key, "SET", commit_key, commit.encode(Commit(b"s%d" % self.commits, ALL, 0)))
+            self.cluster.call(
+                commit_key, "SET", commit_key, position.encode_commit(Commit(b"s%d" % self.commits, ALL, 0))
+            )
 
     def position(self, host: str, resource_set: str, newest: Position) -> None:
         number = host_id(host)

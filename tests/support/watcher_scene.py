@@ -15,7 +15,8 @@ import numpy as np
 from watcher.decision_engine.model import element
 from watcher.decision_engine.model.model_root import ModelRoot
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import GAUGE, Metric, resource_set_id, schema_hash

@@ -13,7 +13,7 @@ import os
 from typing import NamedTuple
 
 from acquisition.errors import ConfigError, NoInputError, ShardError
-from acquisition.link.trust import secret_file, trusted_file
+from acquisition.link.trust import trusted_file
 
 PASSWORD_KEY = "key shards.password_file"  #: in errors
 PASSWORDS_FILE = "passwords.json"  #: in the state directory
@@ -43,7 +43,7 @@ class Credentials(NamedTuple):
         if not self.password_file:
             return self.password
         try:
-            return secret_file.first_line(self.password_file, PASSWORD_KEY)
+            return trusted_file.first_line(self.password_file, PASSWORD_KEY)
         except (NoInputError, ConfigError) as error:
             raise ShardError(str(error)) from error
 

@@ -3,6 +3,11 @@
 A name in /tmp or /dev/shm can be anybody's, so it decides nothing: the directory is opened once, who owns it and what
 stands in it is asked of what was opened, and the file is opened in that very directory, through no link.
 
+A secret lies in a file of mode 0600, or in one that systemd lends to a unit (LoadCredential of systemd.exec(5)). A
+configuration names the latter as ``$CREDENTIALS_DIRECTORY/NAME``, since only the unit knows where they lie. systemd
+lets the unit's user read them by an ACL, whose mask stat(2) shows as rights of the group, and closes the directory to
+everybody else; so within it, and only there, 0440 and 0640 are as good as 0400 and 0600.
+
 The probe imports this module: it stays lean.
 """
 
@@ -10,9 +15,12 @@ from __future__ import annotations
 
 import os
 import stat
+from typing import BinaryIO
 
-from acquisition.errors import ConfigError
+from acquisition.errors import ConfigError, NoInputError
 
+_VARIABLE = "CREDENTIALS_DIRECTORY"
+_OPEN = 0o027  #: of a directory: others have any right, or the group writes
 _OTHERS_WRITE = 0o022
 _OTHERS_READ = 0o077
 _LENT_OTHERS_READ = 0o037
@@ -52,3 +60,52 @@ def check_writers(status: os.stat_result, path: str) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if mode & _OTHERS_WRITE:
         raise ConfigError(f"others may write {path} (mode {mode:04o}), so it is not believed: chmod go-w it")
+
+
+def located(path: str, label: str) -> str:
+    """Where the file ``path`` of a configuration lies; ``label`` is what errors begin with.
+
+    Raises NoInputError when systemd has lent nothing.
+    """
+    beginning = f"${_VARIABLE}/"
+    if not path.startswith(beginning):
+        return path
+    if not os.environ.get(_VARIABLE):
+        raise NoInputError(f"{label}: there is no ${_VARIABLE}: it is of units of systemd with LoadCredential")
+    return os.path.join(os.environ[_VARIABLE], path.removeprefix(beginning))
+
+
+def opened(path: str, label: str) -> BinaryIO:
+    """The file, open. Raises NoInputError when it cannot be read, ConfigError when it is another user's (root's is
+    believed) or when others may read or write it."""
+    found = located(path, label)
+    try:
+        file = open(found, "rb")  # noqa: SIM115 (the caller closes it)
+    except OSError as error:
+        raise NoInputError(f"{label}: {path} cannot be read: {error.strerror}") from error
+    try:
+        check(os.fstat(file.fileno()), f"{label}: {path}", secret=True, lent=_is_lent(found))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def first_line(path: str, label: str) -> str:
+    """The secret: the first line of the file. Raises as ``opened``, and NoInputError if absent."""
+    try:
+        with opened(path, label) as file:
+            secret = file.readline().decode().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoInputError(f"{label}: {path} cannot be read: {error}") from error
+    if not secret:
+        raise NoInputError(f"{label}: {path} holds no password")
+    return secret
+
+
+def _is_lent(path: str) -> bool:
+    place = os.environ.get(_VARIABLE, "").rstrip("/")
+    if not place or os.path.dirname(os.path.abspath(path)) != place:
+        return False
+    found = os.stat(place)
+    return found.st_uid in (0, os.geteuid()) and not stat.S_IMODE(found.st_mode) & _OPEN

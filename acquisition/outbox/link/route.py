@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from acquisition.errors import ConfigError
-from acquisition.link import slots
 from acquisition.link.local_shards import Found
 from acquisition.link.resp import Address
-from acquisition.link.slots import Stripe
+from acquisition.link.routing import Stripe, parse_slots
 from acquisition.wire import keys, layout
 
 
@@ -53,7 +52,7 @@ class Route:
 
     def learn_slots(self, rows: Any, asked: Address) -> None:
         """Take the reply to CLUSTER SLOTS of the shard ``asked``. Raises ShardError when it makes no sense."""
-        self._stripes = slots.parse(rows, asked)
+        self._stripes = parse_slots(rows, asked)
         self._known = [owner for _, _, owner in self._stripes]
 
     def learn_layout(self, data: Any) -> bool:

@@ -14,7 +14,7 @@ from acquisition import log
 from acquisition.errors import TemporaryError
 from acquisition.link.local_shards import Seeds
 from acquisition.link.resp import Address, ReplyError, error_for
-from acquisition.link.slots import redirection
+from acquisition.link.routing import redirection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.connection import NOT_ADMITTED, ConnectionFailed, ShardConnection
 from acquisition.outbox.link.owner_search import OwnerSearch, no_redis

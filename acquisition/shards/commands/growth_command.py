@@ -13,7 +13,8 @@ from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_OK, ConfigError, ShardError, UnavailableError, UsageError
 from acquisition.link import state_directory
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.log import Category

@@ -15,15 +15,13 @@ from acquisition.config import loader as config
 from acquisition.config.settings import Shards as Settings
 from acquisition.errors import EXIT_OK, EXIT_UNAVAILABLE, ShardpulseError
 from acquisition.link import state_directory
-from acquisition.link.cluster import Cluster, read_layout
-from acquisition.link.resp import raise_for
+from acquisition.link.layouts import raise_record_format, read_layout
 from acquisition.shards.commands import growth_command, remote_command
 from acquisition.shards.servers import bus, machine, resilience
 from acquisition.shards.servers import status as shard_status
 from acquisition.shards.servers.launch import Shards, running, start_shards
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.terminal import say
-from acquisition.wire import keys, layout
 from acquisition.wire.records import record_format
 
 _OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
@@ -186,16 +184,6 @@ def upgrade(options: argparse.Namespace, settings: Settings) -> int:
     else:
         print(f"filters write records of format {record_format.NEWEST} from now on; it was {before}")
     return EXIT_OK
-
-
-def raise_record_format(cluster: Cluster) -> int:
-    """Name the newest record format in the layout; answers the one before. Raises ConfigError as ``read_layout``."""
-    found = read_layout(cluster)
-    if found.record_format != record_format.NEWEST:
-        raised = found._replace(record_format=record_format.NEWEST)
-        for reply in cluster.gather([(copy, ("SET", copy, layout.encode(raised))) for copy in keys.layouts()]):
-            raise_for(reply)
-    return found.record_format
 
 
 def _remember(settings: Settings) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 from acquisition.config import endpoints
 from acquisition.config import loader as config
 from acquisition.errors import EXIT_CONFIG, EXIT_OK, EXIT_UNAVAILABLE, AdmissionError, ShardpulseError, UsageError
-from acquisition.link.cluster import Cluster, read_layout, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout, write_layout
 from acquisition.link.resp import Address, Connection, ReplyError, parse_address
 from acquisition.link.trust.credentials import Credentials
 from acquisition.shards.servers import resilience

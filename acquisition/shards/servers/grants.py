@@ -1,17 +1,36 @@
-"""What each user of the shards may do: one table of commands and keys (Redis, "ACL").
+"""Users of the shards and what each may do: one table (Redis, "ACL").
 
 ``shards render`` writes users of Redis 7 from it, one for each part, and ``shards up`` the few of a machine's own
 shards, whose lists Redis 6.2 reads as well. The lists were made by running the real parts with them, and by trying what
 must be refused (tests/acquisition/shards, test_tls.py and test_grants.py).
+
+Loopback is no border: other users of the machine are strangers. The default user is off; what is not listed here is
+refused, in Redis 6.2 as well as 7. Passwords are random, lie in files of mode 0600, and are in no command line.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from acquisition import private_files
+from acquisition.errors import CannotCreateError
+from acquisition.link.trust.credentials import (
+    ADMINISTRATOR,
+    PASSWORDS_FILE,
+    PIPELINE,
+    REPLICA,
+    WRITER_TOKEN_FILE,
+    local,
+)
+from acquisition.shards.servers import configuration
 from acquisition.wire import keys
+
+ACL_FILE = "users.acl"  #: in the state directory, read by every server when it starts
 
 _ANY = "*"  #: in the place of a hash tag: of every partition
 
@@ -128,3 +147,49 @@ def hashed(password: str) -> str:
 def commands(users: Iterable[str]) -> str:
     """All that any of these users may call, for one who does the work of all of them."""
     return " ".join(dict.fromkeys(word for user in users for grant in USERS[user] for word in grant.commands.split()))
+
+
+# -- The users of a machine's own shards, in files for servers and clients.
+
+#: What each user of local shards may call; the pipeline's does the work of all parts.
+LOCAL_USERS = {
+    PIPELINE: commands((PROBE, FILTER, SERVE, ARCHIVE, OBSERVER)),
+    ADMINISTRATOR: USERS[OPERATOR][0].commands,
+    REPLICA: commands([REPLICATION]),
+}
+_KEYS = {PIPELINE: "~*", ADMINISTRATOR: "~*", REPLICA: ""}
+
+
+def write_local(directory: Path) -> dict[str, str]:
+    """Make passwords and write the files; answers what each server's configuration needs. Raises CannotCreateError."""
+    passwords = {user: os.urandom(32).hex() for user in LOCAL_USERS}
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.write(directory / ACL_FILE, acl(passwords), replace=True)
+        private_files.write(directory / PASSWORDS_FILE, json.dumps(passwords, indent=1) + "\n", replace=True)
+        private_files.write(directory / WRITER_TOKEN_FILE, f"{os.urandom(32).hex()}\n", replace=True)
+    except OSError as error:
+        raise CannotCreateError(f"the users of the shards cannot be kept in {directory}: {error.strerror}") from error
+    return configuration.users(str(directory / ACL_FILE), REPLICA, passwords[REPLICA])
+
+
+def read_local(directory: Path) -> dict[str, str]:
+    """What ``write_local`` answered. Raises ConfigError when the passwords cannot be read."""
+    return configuration.users(str(directory / ACL_FILE), REPLICA, local(str(directory), REPLICA).password)
+
+
+def remove_local(directory: Path) -> None:
+    """Remove the files; they may be gone already."""
+    for name in (ACL_FILE, PASSWORDS_FILE, WRITER_TOKEN_FILE):
+        (directory / name).unlink(missing_ok=True)
+
+
+def acl(passwords: Mapping[str, str]) -> str:
+    """The file of users (Redis, "ACL"): hashes of passwords, keys and commands."""
+    lines = [NOBODY]
+    for user, password in passwords.items():
+        allowed = " ".join(f"+{command}" for command in LOCAL_USERS[user].split())
+        lines.append(
+            " ".join(f"user {user} on #{hashed(password)} resetchannels {_KEYS[user]} -@all {allowed}".split())
+        )
+    return "".join(f"{line}\n" for line in lines)

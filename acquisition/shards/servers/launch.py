@@ -19,13 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from acquisition import interrupts, private_files
+from acquisition import private_files, signals
 from acquisition.errors import CannotCreateError, UnavailableError
-from acquisition.link.cluster import Cluster, restore_layout, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import restore_layout, write_layout
 from acquisition.link.local_shards import STATE_FILE, damaged, read_state
 from acquisition.link.resp import Address
 from acquisition.link.trust.credentials import ADMINISTRATOR, Credentials, local
-from acquisition.shards.servers import bus, machine, readiness, users
+from acquisition.shards.servers import bus, grants, machine, readiness
 from acquisition.shards.servers import process as shard_process
 from acquisition.shards.servers.process import Shard
 from acquisition.shards.servers.readiness import PortTaken
@@ -105,8 +106,8 @@ class Shards:
     def secure(self) -> None:
         """Make users, and TLS for the cluster bus where that is to be had, before any server starts.
         Raises CannotCreateError."""
-        with interrupts.deferred():  # or files could stay that nobody knows of
-            self.access = users.write(self.directory)
+        with signals.deferred():  # or files could stay that nobody knows of
+            self.access = grants.write_local(self.directory)
             try:
                 self.redis = bus.write(self.directory, self.redis)
             except UnavailableError as error:
@@ -122,7 +123,7 @@ class Shards:
 
         One that was there before in the same directory is replaced.
         """
-        with interrupts.deferred():  # or a shard could run that nobody knows of
+        with signals.deferred():  # or a shard could run that nobody knows of
             if self.bus_secured:
                 bus.tell_client_ports(home)
             shard, child = shard_process.launch(self.redis, address, core, home, self.tied)
@@ -136,7 +137,7 @@ class Shards:
     def drop(self, gone: Iterable[Shard], seconds: float = shard_process.STOP_SECONDS) -> None:
         """End some shards, remove their files and forget them."""
         gone = list(gone)
-        with interrupts.deferred():
+        with signals.deferred():
             children = [self._children.pop(shard.pid) for shard in gone if shard.pid in self._children]
             shard_process.stop(gone, children, seconds)
             self.shards = tuple(shard for shard in self.shards if shard not in gone)
@@ -193,11 +194,11 @@ class Shards:
     def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
         """End all shards, those with SIGKILL that take longer than ``seconds``, and remove all of their
         files. Calling it again is harmless."""
-        with interrupts.deferred():  # a second Ctrl-C must not leave half of them
+        with signals.deferred():  # a second Ctrl-C must not leave half of them
             shard_process.stop(self.shards, self._children.values(), seconds)
             with contextlib.suppress(OSError):  # gone already, or not ours alone: something else lies in it
                 (self.directory / STATE_FILE).unlink(missing_ok=True)
-                users.remove(self.directory)
+                grants.remove_local(self.directory)
                 bus.remove(self.directory)
                 self.directory.rmdir()
 
@@ -234,7 +235,7 @@ def start_shards(
     ``choose_ports`` names so many ports of a host (machine; by default any free ones); it is asked again when another
     program was faster. ``maxmemory_bytes`` 0 gives each an equal part of half of the
     machine's memory. ``directives`` add to the configuration of each server. ``tied`` shards
-    die with this process. ``secured`` shards have users (acquisition.shards.servers.users), and nobody else may do anything.
+    die with this process. ``secured`` shards have users, and nobody else may do anything.
     Raises CannotCreateError (core, port, directory), UnavailableError (no server binary),
     ShardError and TemporaryError (they do not come up); then nothing is left behind.
     """
@@ -274,7 +275,7 @@ def running(directory: Path) -> Shards | None:
             layout,
             intent=Intent(**intent | {"replicas": tuple(intent["replicas"])}) if intent else None,
             instance=document["instance"],
-            access=users.read(directory) if document["secured"] else None,
+            access=grants.read_local(directory) if document["secured"] else None,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise damaged(str(directory), error) from error
@@ -293,7 +294,7 @@ def _start(
             shards.secure()
         for number, (address, core) in enumerate(places):
             home = shards.directory / f"shard-{number}"
-            with interrupts.deferred():  # or a directory could stay that nobody knows of
+            with signals.deferred():  # or a directory could stay that nobody knows of
                 shards.configure(address, core, home, maxmemory, directives)
                 shards.start(address, core, home)
         release, administrator = shards.redis.release, shards.credentials

@@ -22,8 +22,8 @@ from acquisition.shards.servers import process as shard_process
 from acquisition.shards.servers.launch import Intent, Shards
 from acquisition.shards.servers.process import Shard
 from acquisition.shards.topology import growth, join
-from acquisition.shards.topology.migrate import Moved, Report, memory
-from acquisition.shards.topology.nodes import Members
+from acquisition.shards.topology.migrate import Moved, Report
+from acquisition.shards.topology.nodes import Members, memory
 
 ADD, REMOVE, BALANCE = "add", "remove", "balance"
 _START_SECONDS = 15.0

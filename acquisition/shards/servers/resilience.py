@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from acquisition.link.trust import listener
+from acquisition.link.trust import admission
 from acquisition.shards.servers.status import REPLICA, ShardStatus
 
 _QUORUM = 3  #: masters, and machines, of which one may die
@@ -57,7 +57,7 @@ def risks(rows: Sequence[ShardStatus]) -> list[Risk]:
 def machine_of(address: str) -> str:
     """The host part of ``HOST:PORT``; one name for all of loopback."""
     host = address.rpartition(":")[0].strip("[]")
-    return "localhost" if host == "localhost" or listener.is_loopback(host) else host
+    return "localhost" if host == "localhost" or admission.is_loopback(host) else host
 
 
 def _alone(rows: Sequence[ShardStatus], several: bool) -> list[Risk]:

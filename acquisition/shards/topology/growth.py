@@ -13,8 +13,8 @@ from acquisition.errors import TemporaryError, UnavailableError, UsageError
 from acquisition.link.resp import Address
 from acquisition.link.trust.credentials import Credentials
 from acquisition.shards.topology import join, reshard
-from acquisition.shards.topology.migrate import Moved, Mover, Report, memory, owners
-from acquisition.shards.topology.nodes import Members, Node
+from acquisition.shards.topology.migrate import Moved, Mover, Report
+from acquisition.shards.topology.nodes import Members, Node, memory, owners
 from acquisition.shards.topology.reshard import Move
 from acquisition.wire.keys import SLOTS
 

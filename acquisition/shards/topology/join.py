@@ -31,7 +31,7 @@ _JOIN_TIMEOUT_MS = 500  #: the least that Redis waits before it calls a cluster 
 
 def administer(address: Address, timeout: float = 5.0, credentials: Credentials | None = None) -> redis.Redis:
     """A redis-py client for one shard, for administration only. It sends a password only to whom ``credentials`` names
-    as owners (acquisition.link.trust.listener); to others it raises redis.ConnectionError."""
+    as owners (acquisition.link.trust.admission); to others it raises redis.ConnectionError."""
     user = credentials if credentials is not None and credentials.password else None
     authority = credentials.authority if credentials is not None else ""
     secured: dict[str, Any] = (

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from acquisition import interrupts
+from acquisition import signals
 from acquisition.errors import FrameError, ShardError, ShardpulseError, TemporaryError, UnavailableError
 from acquisition.link.resp import ReplyError, raise_for
-from acquisition.shards.topology.nodes import Command, Members, Node
+from acquisition.shards.topology.nodes import Command, Members, Node, memory, owners
 from acquisition.shards.topology.reshard import Move
-from acquisition.wire import commit, keys, readers
+from acquisition.wire import keys, position, readers
 from acquisition.wire.readers import Cut
 from acquisition.wire.stream_id import is_before
 
@@ -44,7 +44,7 @@ def trim_smoothed(members: Members, node: str, slot: int, patient: bool, asking:
             tag = name.decode()[len("commit:{") : -1]
             with contextlib.suppress(FrameError):  # a damaged commit says nothing of what is smoothed
                 value = ask(("GET", keys.commit(tag)))
-                cursor = commit.decode(value if isinstance(value, bytes) else b"").cursor
+                cursor = position.decode_commit(value if isinstance(value, bytes) else b"").cursor
                 claim = _claim(ask(("HGETALL", keys.readers(tag))), ask(("TIME",)))
                 wanted = claim is not None and is_before(claim, cursor)
                 gone = ask(("XTRIM", keys.raw(tag), "MINID", claim if patient and wanted else cursor))
@@ -155,7 +155,7 @@ class Mover:
         readers = self._waiting_readers(source)
         began = time.monotonic()
         try:
-            with interrupts.deferred():  # Ctrl-C comes between two groups
+            with signals.deferred():  # Ctrl-C comes between two groups
                 moved = self._move_open(source, target, slots)
         except ShardpulseError:
             self._take_back(source, target, slots)
@@ -339,18 +339,3 @@ class Mover:
             left = [slot for slot in slots if slot in node.migrating or slot in node.importing]
             if left and not node.master:
                 self._members.all(node.id, [("CLUSTER", "SETSLOT", slot, "STABLE") for slot in left])
-
-
-def owners(nodes: Sequence[Node]) -> dict[int, str]:
-    """Slot -> id of the master that owns it; of two that claim it the one with the higher epoch."""
-    found: dict[int, str] = {}
-    for node in sorted((node for node in nodes if not node.master), key=lambda node: node.epoch):
-        found.update(dict.fromkeys(node.slots, node.id))
-    return found
-
-
-def memory(members: Members, node: str) -> tuple[int, int]:
-    """Used memory of a shard and its limit (0: none), in bytes."""
-    info = members.call(node, "INFO", "memory").decode()
-    figures = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
-    return int(figures["used_memory"]), int(figures["maxmemory"])

@@ -283,3 +283,17 @@ def _address(word: str, asked: Address) -> Address | None:
         return parse_address(place) if host else Address(asked.host, int(port))
     except ValueError:
         return None
+
+
+def owners(nodes: Sequence[Node]) -> dict[int, str]:
+    """Slot -> id of the master that owns it; of two that claim it the one with the higher epoch."""
+    found: dict[int, str] = {}
+    for node in sorted((node for node in nodes if not node.master), key=lambda node: node.epoch):
+        found.update(dict.fromkeys(node.slots, node.id))
+    return found
+
+
+def memory(members: Members, node: str) -> tuple[int, int]:
+    """Used memory of a shard and its limit (0: none), in bytes."""
+    figures = pairs(members.call(node, "INFO", "memory"))
+    return int(figures["used_memory"]), int(figures["maxmemory"])

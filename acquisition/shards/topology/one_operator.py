@@ -22,8 +22,8 @@ from acquisition.errors import AdmissionError, FrameError, PermissionRefused, Sh
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
 from acquisition.link.trust.credentials import Credentials
-from acquisition.wire import keys, operating
-from acquisition.wire.operating import Operating
+from acquisition.wire import keys, lease
+from acquisition.wire.lease import Operating
 
 LIFE = 30.0  #: seconds that a note lives without being renewed
 _RENEWALS = 3  #: in its life, so that one may fail
@@ -136,21 +136,21 @@ def _release(cluster: Cluster, note: Operating) -> None:
 def _set(cluster: Cluster, note: Operating, life: float, condition: str) -> bool:
     milliseconds = str(max(1, round(life * 1000)))
     return (
-        cluster.call(keys.OPERATING, "SET", keys.OPERATING, operating.encode(note), condition, "PX", milliseconds)
+        cluster.call(keys.OPERATING, "SET", keys.OPERATING, lease.encode_note(note), condition, "PX", milliseconds)
         is not None
     )
 
 
 def _is(found: bytes | None, note: Operating) -> bool:
     try:
-        return found is not None and operating.decode(found).token == note.token
+        return found is not None and lease.decode_note(found).token == note.token
     except FrameError:
         return False
 
 
 def _told(found: bytes, life: float) -> str:
     try:
-        other = operating.decode(found)
+        other = lease.decode_note(found)
     except FrameError:
         return f"somebody changes these shards: {keys.OPERATING} holds {found[:60]!r}; try again when it is gone"
     since = datetime.fromtimestamp(other.since_ms / 1000, UTC).strftime("%H:%M:%S UTC")

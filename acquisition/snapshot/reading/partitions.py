@@ -16,9 +16,8 @@ from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster, Command
 from acquisition.link.resp import ReplyError
-from acquisition.link.routing import Batch, Command
 from acquisition.model import ticks
 from acquisition.snapshot.reading.judgement import Due
 from acquisition.snapshot.values.members import Member

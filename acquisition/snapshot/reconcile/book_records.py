@@ -18,7 +18,7 @@ from acquisition.errors import FrameError, PermissionRefused, ShardError, Shardp
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, ReplyError, error_for
 from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, REPORTED, SILENT, Source
-from acquisition.wire import commit, keys, position, status
+from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
 from acquisition.wire.status import Status
@@ -180,7 +180,7 @@ def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
     if data is None:
         return b"", 0
     try:
-        found = commit.decode(data)
+        found = position.decode_commit(data)
     except FrameError:
         problems.append(f"{keys.commit(tag)} holds {shown(data)}: no commit")
         return b"", 0

@@ -9,9 +9,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import ReplyError, error_for
-from acquisition.link.routing import Command
 from acquisition.wire import archived, keys, lease, readers
 from acquisition.wire.archived import Archived
 from acquisition.wire.layout import Layout

@@ -87,8 +87,8 @@ class InputsTable:
         return self.columns.get(metric, -1) >= self.head.columns - self.head.derived
 
     def plane(self, name: str, metric: str) -> Figures:
-        """One of the figures (float32) or counts (uint8) of ``acquisition.wire.records.inputs`` of a metric, (E,). Raises
-        KeyError for an unknown one, and for one that is not kept."""
+        """One of the figures (float32) or counts (uint8) of ``acquisition.wire.records.inputs`` of a metric, (E,).
+        Raises KeyError for an unknown one, and for one that is not kept."""
         column = self.columns[metric]
         found: Figures = self.section.tally(name)[column] if name in wire.COUNTS else self.section.figure(name)[column]
         return found

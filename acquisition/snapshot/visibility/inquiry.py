@@ -15,7 +15,6 @@ from acquisition.snapshot.values.members import value_of
 from acquisition.snapshot.values.states import CURRENT, LATE, UNKNOWN
 from acquisition.snapshot.visibility.causes import MOST_HEARD, RECENT, PartitionVisibility, Visibility
 from acquisition.snapshot.visibility.workers import read_lags
-from acquisition.wire import commit as commit_format
 from acquisition.wire import keys, position, status
 from acquisition.wire.layout import Layout
 from acquisition.wire.rejected import SIGNATURE
@@ -250,7 +249,7 @@ def _is_position(block: Block, data: object) -> bool:
 def _cursor(reply: object) -> bytes:
     """How far the newest commit has come; the beginning where there is none, or none that is sound."""
     try:
-        return commit_format.decode(reply).cursor if isinstance(reply, bytes) else _FIRST
+        return position.decode_commit(reply).cursor if isinstance(reply, bytes) else _FIRST
     except FrameError:
         return _FIRST
 

@@ -15,8 +15,8 @@ Layout (little-endian), for C columns (the last D of them derived: no frame carr
     names       C names, each ended by a newline
     padding     zeros to a multiple of 8
 
-It has no magic and no version: those of the record count (``acquisition.wire.records.smoothed``). ``encode`` is what every
-writer is held to; ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
+It has no magic and no version: those of the record count (``acquisition.wire.records.smoothed``). ``encode`` is what
+every writer is held to; ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
 """
 
 from __future__ import annotations
@@ -276,3 +276,21 @@ class Cutter:
         array = np.frombuffer(self._data, dtype, count, self.at).reshape(shape)
         self.at += array.nbytes
         return array
+
+
+def head_fields(what: str, data: bytes, layout: struct.Struct, magic: bytes, read: tuple[int, ...]) -> tuple[Any, ...]:
+    """The fields of the header at the start of ``data``, of which the first two are magic and version.
+
+    Raises FrameError when ``data`` is too short, of other magic, or of a version that is not among those that are
+    ``read``: "newer" for the next one, which a newer filter writes, "version" for others.
+    """
+    if len(data) < layout.size:
+        raise FrameError("short", f"{len(data)} bytes are no {what}")
+    fields = layout.unpack_from(data)
+    if fields[0] != magic:
+        raise FrameError("magic", f"starts with {fields[0]!r} instead of {magic!r}")
+    if fields[1] not in read:
+        reason = "newer" if fields[1] == read[-1] + 1 else "version"
+        versions_read = " and ".join(map(str, read))
+        raise FrameError(reason, f"{what} of version {fields[1]}, this reader knows {versions_read}")
+    return fields

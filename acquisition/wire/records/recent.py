@@ -34,8 +34,7 @@ import numpy.typing as npt
 from acquisition.errors import FrameError
 from acquisition.model import codes as validity
 from acquisition.wire.records import record_format
-from acquisition.wire.records.inputs import Bytes, Cutter, Floats, pack_names, padded, split_names
-from acquisition.wire.records.record_format import head_fields
+from acquisition.wire.records.inputs import Bytes, Cutter, Floats, head_fields, pack_names, padded, split_names
 
 MAGIC = b"SPRG"
 VERSIONS = record_format.known("recent")  #: that are read

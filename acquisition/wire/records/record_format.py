@@ -9,10 +9,9 @@ adds a format here, keeps golden bytes of every version, and drops the oldest fo
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from acquisition.errors import ConfigError, FrameError
+from acquisition.errors import ConfigError
 
 
 class Versions(NamedTuple):
@@ -41,21 +40,3 @@ def versions(number: int) -> Versions:
 def known(record: str) -> tuple[int, ...]:
     """The versions of a record, named as in Versions, that are read, oldest first."""
     return tuple(sorted({getattr(each, record) for each in FORMATS.values()}))
-
-
-def head_fields(what: str, data: bytes, layout: Struct, magic: bytes, read: tuple[int, ...]) -> tuple[Any, ...]:
-    """The fields of the header at the start of ``data``, of which the first two are magic and version.
-
-    Raises FrameError when ``data`` is too short, of other magic, or of a version that is not among those that are
-    ``read``: "newer" for the next one, which a newer filter writes, "version" for others.
-    """
-    if len(data) < layout.size:
-        raise FrameError("short", f"{len(data)} bytes are no {what}")
-    fields = layout.unpack_from(data)
-    if fields[0] != magic:
-        raise FrameError("magic", f"starts with {fields[0]!r} instead of {magic!r}")
-    if fields[1] not in read:
-        reason = "newer" if fields[1] == read[-1] + 1 else "version"
-        versions_read = " and ".join(map(str, read))
-        raise FrameError(reason, f"{what} of version {fields[1]}, this reader knows {versions_read}")
-    return fields

@@ -3,9 +3,9 @@
 Layout (little-endian)::
 
     header      96 bytes, see HEADER_FIELDS
-    inputs      inputs_size bytes, a multiple of 8: the section of decision inputs (acquisition.wire.records.inputs), or none
+    inputs      inputs_size bytes, a multiple of 8: the section of decision inputs (``records.inputs``), or none
     ids         entities x uint64
-    planes      planes x entities x metrics x float32, in the order of ``plane_ids`` (acquisition.wire.records.planes)
+    planes      planes x entities x metrics x float32, in the order of ``plane_ids`` (``records.planes``)
     exceptions  count x (index uint32, code uint32, age float32): the samples that are
                 not valid at this tick, with their code and the seconds of CLOCK_MONOTONIC
                 since their last valid sample (infinite when there never was one)
@@ -30,8 +30,8 @@ import numpy.typing as npt
 from acquisition import compiled
 from acquisition.errors import FrameError
 from acquisition.wire.records import planes, record_format
+from acquisition.wire.records.inputs import head_fields
 from acquisition.wire.records.planes import Plane
-from acquisition.wire.records.record_format import head_fields
 
 MAGIC = b"SPSM"
 VERSIONS = record_format.known("smoothed")  #: that are read

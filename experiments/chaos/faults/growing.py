@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from acquisition.shards.servers import grants
 from acquisition.shards.topology import growth
-from acquisition.shards.topology.migrate import Mover, owners
-from acquisition.shards.topology.nodes import Members
+from acquisition.shards.topology.migrate import Mover
+from acquisition.shards.topology.nodes import Members, owners
 from acquisition.shards.topology.reshard import Move, holders, stripe
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from experiments.chaos.faults.targets import HEAL_SECONDS, healthy

@@ -16,12 +16,11 @@ from sqlalchemy import Connection, text
 
 from acquisition.config.regression import Regression as Settings
 from acquisition.link import happenings
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, Command
 from acquisition.link.happenings import Happening, Turn
 from acquisition.link.resp import raise_for
-from acquisition.link.routing import Command
 from acquisition.model.identity import identity
-from acquisition.printable import printable
+from acquisition.terminal import printable
 from acquisition.wire import keys, regressions
 from acquisition.wire.regressions import PREFIX, Regression
 from filters.archive.database import compaction, records, writing

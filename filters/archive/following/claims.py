@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster
-from acquisition.link.routing import Command
+from acquisition.link.cluster import Cluster, Command
 from acquisition.snapshot.reconcile.registered import ARCHIVE
 from acquisition.wire import archived, keys, readers
 from acquisition.wire.layout import Layout

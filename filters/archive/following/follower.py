@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from acquisition import log
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster
-from acquisition.link.routing import Command
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.link.cluster import Cluster, Command
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from acquisition.wire.signature import Verifier

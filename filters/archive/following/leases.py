@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import ReplyError
-from acquisition.link.routing import Command
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder
 from filters.leases import ownership, scripts

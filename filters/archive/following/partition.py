@@ -18,7 +18,7 @@ from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers, table
 from acquisition.wire.archived import Archived
 from acquisition.wire.frame import MOST_COUNTED, Frame
-from acquisition.wire.limits import Limits
+from acquisition.wire.rejected import Limits
 from acquisition.wire.signature import Verifier
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive.following import state as states

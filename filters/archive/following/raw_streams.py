@@ -9,10 +9,9 @@ from statistics import median
 from typing import Any
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import Address, ReplyError, error_for
-from acquisition.link.routing import Command
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.wire import keys, readers
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive.following.claims import Clock

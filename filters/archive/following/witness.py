@@ -12,9 +12,8 @@ from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link import happenings
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Cluster, Command
 from acquisition.link.happenings import Happening, Turn
-from acquisition.link.routing import Command
 from acquisition.wire import keys, lease
 from acquisition.wire.stream_id import is_before
 from filters.archive.following.entry_ids import START

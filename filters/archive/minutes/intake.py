@@ -9,7 +9,7 @@ from acquisition.errors import FrameError
 from acquisition.wire import frame as wire
 from acquisition.wire import keys
 from acquisition.wire.frame import Frame
-from acquisition.wire.limits import HostSizes, Limits
+from acquisition.wire.rejected import HostSizes, Limits
 from acquisition.wire.signature import Verifier
 from filters.archive.minutes.notes import Notes
 

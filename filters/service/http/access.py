@@ -19,7 +19,7 @@ from starlette.types import Scope
 
 from acquisition.config.serve import Serve
 from acquisition.errors import ConfigError, NoInputError, ShardpulseError
-from acquisition.link.trust import secret_file
+from acquisition.link.trust import trusted_file
 from acquisition.link.trust.credentials import WRITER_TOKEN_FILE
 from filters.service.http.problem import Problem
 
@@ -57,7 +57,7 @@ def access(settings: Serve, local: str = "") -> Access:
     if settings.write_token_file and _token(settings.write_token_file, _WRITE_KEY) == token:
         raise ConfigError("[serve] token_file and write_token_file hold the same token: writing needs one of its own")
     writer = settings.write_token_file or (os.path.join(local, WRITER_TOKEN_FILE) if local else "")
-    key = secret_file.located(settings.tls_key, "key serve.tls_key")
+    key = trusted_file.located(settings.tls_key, "key serve.tls_key")
     chosen = Access(host.strip("[]"), int(port), token, settings.tls_certificate, key, writer)
     if bool(chosen.certificate) != bool(chosen.key):
         raise ConfigError("[serve] tls_certificate and tls_key go together: set both or none")
@@ -137,7 +137,7 @@ def _demand(chosen: Access) -> None:
 
 
 def _token(path: str, key: str) -> bytes:
-    with secret_file.opened(path, key) as file:
+    with trusted_file.opened(path, key) as file:
         token = file.readline().strip()
     if len(token) < _LEAST_TOKEN or any(not 33 <= byte <= 126 for byte in token):
         raise ConfigError(f"{key}: {path} needs {_LEAST_TOKEN} printable characters: {_MAKE_TOKEN}")
@@ -145,7 +145,7 @@ def _token(path: str, key: str) -> bytes:
 
 
 def _check_certificate(chosen: Access) -> None:
-    secret_file.opened(chosen.key, "key serve.tls_key").close()
+    trusted_file.opened(chosen.key, "key serve.tls_key").close()
     try:
         open(chosen.certificate, "rb").close()
     except OSError as error:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from acquisition import log
 from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import CONFLICT, CONFLICT_OVER, VM_ONCE, VM_TWICE, Happening, Turn
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import raise_for
-from acquisition.printable import printable
+from acquisition.terminal import printable
 from acquisition.wire import keys
 from filters.decisions.conflicts import Claims, by_claimant
 from filters.decisions.deciding import Decided

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from acquisition import log
 from acquisition.errors import AdmissionError, ShardpulseError
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.whole_reading import Takes
-from acquisition.trouble_log import SHARDS, TroubleLog
 from filters.service.ticks.event_recorder import Teller
 from filters.service.ticks.tick_cache import NewestCache, TickCache
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from acquisition.model import codes
 from acquisition.model.metric import HOST_SET
 from acquisition.model.vm_state import RUNNING, UNKNOWN, state_of
-from acquisition.printable import printable
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import STATES
 from acquisition.snapshot.vms.placement import Placements
+from acquisition.terminal import printable
 from acquisition.wire.records.planes import LAST, MEAN, OWN, TREND, VARIANCE, Plane
 from acquisition.wire.records.smoothed import Floats
 from acquisition.wire.table import VM, Entity

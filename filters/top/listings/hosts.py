@@ -101,7 +101,7 @@ def _worse(found: Gathered) -> npt.NDArray[np.uint8]:
 class Gathered(NamedTuple):
     """The same metrics of thousands of hosts as arrays: k blocks, m metrics.
 
-    ``planes`` name (those of acquisition.wire.records.planes.OWN) -> float32 (k, m), NaN where there is no value, or what was
+    ``planes`` name (those of planes.OWN) -> float32 (k, m), NaN where there is no value, or what was
     smoothed is of the past; ``codes`` uint8 (k, m), MISSING where a block has no such metric, LATE where its values
     are late; ``stale`` float32 (k, m), seconds from the last valid value to the tick, infinite where there never was
     one; ``invalid`` and ``missing`` int64 (k,), the samples of the whole record whose check failed, or that have no

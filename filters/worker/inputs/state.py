@@ -32,7 +32,7 @@ NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool,
 
 
 class Arrays(NamedTuple):
-    """Views of the memory of E entities in C columns, those of the section first (acquisition.wire.records.inputs): ``since``
+    """Views of the memory of E entities in C columns, those of the section (wire.records.inputs) first: ``since``
     float64 (E,), ``figures`` float32 (F, C, E), ``derived`` float32 (5, D, E), ``seen`` uint8 (E,), ``counts`` uint8
     (3, C, E), ``codes`` uint8 (D, E).
 

@@ -7,8 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from acquisition.link.cluster import Cluster
-from acquisition.log import category
-from acquisition.trouble_log import TroubleLog
+from acquisition.log import TroubleLog, category
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 from filters import kernels

@@ -14,7 +14,7 @@ from typing import Any
 from acquisition import log
 from acquisition.errors import ShardError, ShardpulseError
 from acquisition.link.resp import Address, Connection, error_for
-from acquisition.wire import commit
+from acquisition.wire import position
 from acquisition.wire.seen import Seen
 from filters.worker.loop.outgoing import Outgoing
 from filters.worker.loop.pace import Arrivals, together
@@ -209,7 +209,7 @@ class Channel:
                 raise error_for(reply, self._open().address)
         if kind is _COMMIT and replies[-1] is None:
             raise Overtaken("another worker has committed")
-        if kind is _READ and commit.id_of(replies[1]) != self.partition.commit_id:
+        if kind is _READ and position.id_of(replies[1]) != self.partition.commit_id:
             raise Overtaken("the shard holds another commit")
 
     # ---------------------------------------------------------------- shards that hang

@@ -1,4 +1,4 @@
-"""Whether the shards name another record format than the one that a worker writes (acquisition.wire.records.record_format)."""
+"""Whether the shards name another record format than the one that a worker writes (wire.records.record_format)."""
 
 from __future__ import annotations
 

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 from acquisition.errors import FrameError
 from acquisition.link import happenings
-from acquisition.link.cluster import Cluster
-from acquisition.link.routing import Command
-from acquisition.trouble_log import TroubleLog
-from acquisition.wire import commit, keys, readers
+from acquisition.link.cluster import Cluster, Command
+from acquisition.log import TroubleLog
+from acquisition.wire import keys, position, readers
 from acquisition.wire.layout import Layout
 from acquisition.wire.stream_id import parse
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
@@ -167,7 +166,7 @@ class Guard:
 
 def _cursor(value: Any) -> bytes:
     try:
-        return commit.decode(value).cursor if isinstance(value, bytes) else _NO_ID
+        return position.decode_commit(value).cursor if isinstance(value, bytes) else _NO_ID
     except FrameError:
         return _NO_ID
 

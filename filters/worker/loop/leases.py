@@ -18,7 +18,7 @@ from typing import Protocol
 from acquisition import log
 from acquisition.errors import ShardpulseError
 from acquisition.link.resp import Address, error_for
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.wire import lease
 from acquisition.wire.lease import Holder
 from filters.leases import ownership

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from acquisition.link.cluster import Cluster, began_command, layout_command
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import began_command, layout_command
 from acquisition.link.resp import Address, Connection
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout

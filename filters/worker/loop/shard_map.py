@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 from filters.runtime.background_jobs import BackgroundJobs, Outcome

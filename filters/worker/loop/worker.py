@@ -14,7 +14,7 @@ from typing import Any
 from acquisition import log
 from acquisition.errors import AdmissionError, FrameError, MovedError, PermissionRefused, ShardError, TemporaryError
 from acquisition.link.resp import Address
-from acquisition.trouble_log import SHARDS, TroubleLog
+from acquisition.log import SHARDS, TroubleLog
 from acquisition.wire import keys
 from filters.kernels import Kernel
 from filters.runtime.background_jobs import BackgroundJobs, Outcome

@@ -16,7 +16,7 @@ import hiredis
 
 from acquisition.link.resp import Argument, packed
 from acquisition.wire import keys
-from acquisition.wire.commit import LUA_ID
+from acquisition.wire.position import LUA_ID
 from filters.worker.inputs.growing import GROW
 
 _SCRIPT = f"""\

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Set
 from acquisition.errors import FrameError
 from acquisition.link.resp import packed
 from acquisition.wire import keys, position, seen
-from acquisition.wire.limits import Limits
+from acquisition.wire.rejected import Limits
 from acquisition.wire.seen import Seen
 from filters.worker.states.state import State
 

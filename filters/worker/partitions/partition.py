@@ -17,12 +17,12 @@ from acquisition.errors import FrameError
 from acquisition.link.happenings import MISNAMED
 from acquisition.link.resp import front, pack, word
 from acquisition.model.identity import is_own_name
-from acquisition.wire import commit, keys, readers, seen
 from acquisition.wire import frame as wire
-from acquisition.wire.commit import Commit
+from acquisition.wire import keys, position, readers, seen
 from acquisition.wire.frame import Frame
-from acquisition.wire.limits import HostSizes, LimitError
+from acquisition.wire.position import Commit
 from acquisition.wire.readers import Cut
+from acquisition.wire.rejected import HostSizes, LimitError
 from acquisition.wire.seen import Seen
 from filters.worker.partitions import commits as oom_commit
 from filters.worker.partitions.dormant_positions import DormantPositions, seen_of
@@ -308,7 +308,7 @@ class Partition:
             commands.append(positions(self._applied, self._dirty))
             count += 1
         share = max(1, int(fair_share)) if fair_share else 0
-        value = commit.encode(Commit(self.commit_id, self.cursor, self.rejections.count, share))
+        value = position.encode_commit(Commit(self.commit_id, self.cursor, self.rejections.count, share))
         commands.append(self._set_commit + word(value))
         commands.append(b"*1\r\n$4\r\nEXEC\r\n")
         self.discard()

@@ -10,8 +10,7 @@ from acquisition.errors import FrameError
 from acquisition.link import happenings
 from acquisition.link.resp import pack
 from acquisition.wire import keys, rejected
-from acquisition.wire.limits import LimitError
-from acquisition.wire.rejected import Rejected
+from acquisition.wire.rejected import LimitError, Rejected
 from acquisition.wire.signature import SignatureError
 
 _MINUTE = 60.0

@@ -11,11 +11,11 @@ from typing import Any
 
 from acquisition.errors import FrameError
 from acquisition.link.resp import Connection, ReplyError, pack, raise_for
-from acquisition.wire import commit, keys, position
-from acquisition.wire.limits import LimitError
+from acquisition.wire import keys, position
 from acquisition.wire.position import Position
 from acquisition.wire.records import smoothed
 from acquisition.wire.records.smoothed import SmoothedRecord
+from acquisition.wire.rejected import LimitError
 from filters.kernels.step import Kernel
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.restore_inputs import Found, read_values, refuse_newer
@@ -74,9 +74,9 @@ def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]
     if value is None:
         return
     try:
-        partition.resume(*commit.decode(value)[:3])
+        partition.resume(*position.decode_commit(value)[:3])
     except FrameError as error:
-        partition.resume(commit.id_of(value))  # positions keep what is read again from counting twice
+        partition.resume(position.id_of(value))  # positions keep what is read again from counting twice
         damage.append(f"{partition.commit_key} is damaged: {error}; its stream is read from the start")
 
 

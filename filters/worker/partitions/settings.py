@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from acquisition.wire.limits import Limits
 from acquisition.wire.records import record_format
 from acquisition.wire.records.record_format import Versions
+from acquisition.wire.rejected import Limits
 from acquisition.wire.signature import Verifier
 from filters.worker.inputs.plan import InputsSettings, Lengths, Plan, make_plan
 

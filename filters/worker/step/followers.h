@@ -25,7 +25,7 @@ static PyObject *frame_in(PyObject *entry)
     return data;
 }
 
-/* Whether a frame is as large as the newest one of this state, which was within all limits (acquisition.wire.limits); -1
+/* Whether a frame is as large as the newest one of this state, which was within all limits (acquisition.wire.rejected); -1
    with an error set. */
 static int has_shape(PyObject *state, const FrameHeader *head)
 {

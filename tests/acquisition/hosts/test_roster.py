@@ -12,7 +12,8 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.hosts import forgetting
-from acquisition.link.cluster import Cluster, read_layout, restore_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout, restore_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import HOST_SET, resource_set_id, schema_hash
 from acquisition.shards.servers.launch import Shards

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from acquisition.errors import ConfigError, ShardError, ShardpulseError, TemporaryError
-from acquisition.link.cluster import Cluster, read_layout, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout, write_layout
 from acquisition.link.resp import Address, ReplyError
 from acquisition.outbox.link.sender import Sender
 from acquisition.shards.servers.launch import Shards

@@ -21,8 +21,8 @@ from acquisition.errors import ShardError, ShardpulseError, TemporaryError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address, Connection
 from acquisition.shards.servers.launch import Shards, start_shards
-from acquisition.shards.topology.migrate import Mover, owners
-from acquisition.shards.topology.nodes import Members
+from acquisition.shards.topology.migrate import Mover
+from acquisition.shards.topology.nodes import Members, owners
 from acquisition.snapshot.reader import SnapshotReader
 from acquisition.wire import keys
 from tests.support import slow_loading

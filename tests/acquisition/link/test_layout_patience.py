@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from acquisition.errors import ConfigError, UnavailableError
-from acquisition.link.layout_patience import LAYOUT_SECONDS, LayoutPatience
+from acquisition.link.layouts import LAYOUT_SECONDS, LayoutPatience
 
 AWAY, WITHOUT = UnavailableError("no shards"), ConfigError("no layout")
 

@@ -11,7 +11,8 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_CONFIG, ConfigError, ShardError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.local_shards import STATE_FILE, Found, LocalShards
 from acquisition.link.resp import Address
 from acquisition.shards.topology.nodes import Members

@@ -10,7 +10,7 @@ import pytest
 from acquisition.config.endpoints import credentials
 from acquisition.config.settings import Shards
 from acquisition.errors import ConfigError, NoInputError
-from acquisition.link.trust import secret_file
+from acquisition.link.trust import trusted_file
 
 LABEL = "key x.password_file"
 
@@ -31,8 +31,8 @@ def lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("mode", [0o400, 0o440, 0o600, 0o640])
 def test_what_systemd_lends_is_believed(mode: int, lent: Path) -> None:
     lent.chmod(mode)
-    assert secret_file.first_line(str(lent), LABEL) == "s3cret"
-    assert secret_file.first_line("$CREDENTIALS_DIRECTORY/password", LABEL) == "s3cret"
+    assert trusted_file.first_line(str(lent), LABEL) == "s3cret"
+    assert trusted_file.first_line("$CREDENTIALS_DIRECTORY/password", LABEL) == "s3cret"
     assert credentials(Shards(password_file="$CREDENTIALS_DIRECTORY/password")).password == "s3cret"
 
 
@@ -40,14 +40,14 @@ def test_what_systemd_lends_is_believed(mode: int, lent: Path) -> None:
 def test_what_others_may_read_or_write_is_not(mode: int, lent: Path) -> None:
     lent.chmod(mode)
     with pytest.raises(ConfigError, match=f"others may (read|write) {LABEL}|others may (read|write)"):
-        secret_file.first_line(str(lent), LABEL)
+        trusted_file.first_line(str(lent), LABEL)
 
 
 @pytest.mark.parametrize("mode", [0o555, 0o570, 0o551])
 def test_a_directory_that_others_may_enter_lends_nothing(mode: int, lent: Path) -> None:
     lent.parent.chmod(mode)
     with pytest.raises(ConfigError, match="others may read"):
-        secret_file.first_line(str(lent), LABEL)
+        trusted_file.first_line(str(lent), LABEL)
 
 
 def test_elsewhere_a_group_is_others(lent: Path, tmp_path: Path) -> None:
@@ -55,24 +55,24 @@ def test_elsewhere_a_group_is_others(lent: Path, tmp_path: Path) -> None:
     other.write_text("s3cret\n")
     other.chmod(0o440)
     with pytest.raises(ConfigError, match="chmod 600"):
-        secret_file.first_line(str(other), LABEL)
+        trusted_file.first_line(str(other), LABEL)
     other.chmod(0o400)
-    assert secret_file.first_line(str(other), LABEL) == "s3cret"
+    assert trusted_file.first_line(str(other), LABEL) == "s3cret"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to give a file away")
 def test_another_users_file_is_not_believed_wherever_it_lies(lent: Path) -> None:
     os.chown(lent, 12345, 0)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        secret_file.first_line(str(lent), LABEL)
+        trusted_file.first_line(str(lent), LABEL)
 
 
 def test_what_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with pytest.raises(NoInputError, match=rf"{LABEL}: there is no \$CREDENTIALS_DIRECTORY.*LoadCredential"):
-        secret_file.first_line("$CREDENTIALS_DIRECTORY/password", LABEL)
+        trusted_file.first_line("$CREDENTIALS_DIRECTORY/password", LABEL)
     with pytest.raises(NoInputError, match=f"{LABEL}: .*none cannot be read"):
-        secret_file.first_line(str(tmp_path / "none"), LABEL)
+        trusted_file.first_line(str(tmp_path / "none"), LABEL)
     (tmp_path / "empty").touch(0o600)
     with pytest.raises(NoInputError, match="holds no password"):
-        secret_file.first_line(str(tmp_path / "empty"), LABEL)
+        trusted_file.first_line(str(tmp_path / "empty"), LABEL)

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import ShardError
-from acquisition.link import slots
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Address
-from acquisition.link.slots import Stripe
+from acquisition.link.routing import Stripe, parse_slots, redirection
 
 ASKED = Address("10.0.0.1", 7600)
 
@@ -23,7 +22,7 @@ ASKED = Address("10.0.0.1", 7600)
 )
 def test_a_shard_without_a_host_is_where_the_one_is_that_was_asked(host: bytes | None, found: str) -> None:
     rows = [[5462, 16383, [host, 7601, b"id", []], [b"replica", 1, b"id"]], [0, 5461, [b"10.0.0.3", 7602]]]
-    assert slots.parse(rows, ASKED) == [
+    assert parse_slots(rows, ASKED) == [
         Stripe(0, 5461, Address("10.0.0.3", 7602)), Stripe(5462, 16383, Address(found, 7601)),
     ]  # fmt: skip
 
@@ -31,7 +30,7 @@ def test_a_shard_without_a_host_is_where_the_one_is_that_was_asked(host: bytes |
 def test_a_real_reply_names_the_masters(cluster: Cluster) -> None:
     first = cluster.masters()[0]
     connection = cluster.connect(first)
-    stripes = slots.parse(connection.call("CLUSTER", "SLOTS"), first)
+    stripes = parse_slots(connection.call("CLUSTER", "SLOTS"), first)
     connection.close()
     assert [stripe.owner for stripe in stripes] == cluster.masters()
     assert (stripes[0].low, stripes[-1].high) == (0, 16383)
@@ -47,7 +46,7 @@ replies = st.recursive(
 @given(replies)
 def test_what_is_no_such_reply(reply: Any) -> None:
     with contextlib.suppress(ShardError):  # nothing else
-        assert isinstance(slots.parse(reply, ASKED), list)
+        assert isinstance(parse_slots(reply, ASKED), list)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +61,4 @@ def test_what_is_no_such_reply(reply: Any) -> None:
     ],
 )
 def test_where_a_redirection_leads(text: str, found: Address | None) -> None:
-    assert slots.redirection(text, ASKED) == found
+    assert redirection(text, ASKED) == found

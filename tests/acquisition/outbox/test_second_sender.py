@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.model import codes
 from acquisition.outbox.frames.store import Outbox
 from acquisition.shards.servers.launch import Shards

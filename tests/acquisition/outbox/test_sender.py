@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, Connection, ReplyError, pack
 from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.connection import Lookup

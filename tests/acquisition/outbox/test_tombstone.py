@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquisition.link.cluster import write_layout
+from acquisition.link.layouts import write_layout
 from acquisition.model.metric import schema_hash
 from acquisition.outbox.frames.ring import AREA, RECORD_SIZE
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.frames.tombstone import HOPELESS, reason_of
 from acquisition.shards.servers.launch import Shards
-from acquisition.wire import commit, frame, keys, rejected
-from acquisition.wire.commit import Commit
+from acquisition.wire import frame, keys, position, rejected
 from acquisition.wire.frame import Samples
+from acquisition.wire.position import Commit
 from acquisition.wire.rejected import Rejected
 from tests.support.emptied import flush
 from tests.support.fixture_types import MakePipeline
@@ -180,7 +180,7 @@ def test_filter_that_does_not_know_it_yet(make_pipeline: MakePipeline, reason: s
         for entry, _ in cluster.call(key, "XRANGE", key, "-", "+"):
             said = rejected.encode(Rejected(entry, reason, "not of ours"))
             cluster.call(keys.rejected(tag), "XADD", keys.rejected(tag), "*", *said)
-            cluster.call(keys.commit(tag), "SET", keys.commit(tag), commit.encode(Commit(b"abc", entry, 1)))
+            cluster.call(keys.commit(tag), "SET", keys.commit(tag), position.encode_commit(Commit(b"abc", entry, 1)))
         pipeline.turn_for(0.02)
     cluster.call(keys.commit(tag), "DEL", keys.commit(tag))
     pipeline.start_filter()

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from acquisition.errors import FrameError, ShardpulseError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import schema_hash

@@ -15,7 +15,8 @@ import pytest
 from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
 from acquisition.errors import EXIT_DATA, EXIT_NO_INPUT, EXIT_UNAVAILABLE, ShardError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
 from acquisition.link.trust import expired
 from acquisition.link.trust.credentials import Credentials

@@ -1,4 +1,4 @@
-"""Users of each part (acquisition.shards.servers.grants): nobody can do more than its work, which test_tls.py has them do."""
+"""Users of each part: nobody can do more than its work, which test_tls.py has them do."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from acquisition.shards.servers import local_growth
 from acquisition.shards.servers import status as shard_status
 from acquisition.shards.servers.launch import Shards, running
 from acquisition.shards.topology import growth
-from acquisition.shards.topology.migrate import Mover, owners
-from acquisition.shards.topology.nodes import Members
+from acquisition.shards.topology.migrate import Mover
+from acquisition.shards.topology.nodes import Members, owners
 from acquisition.wire import keys
 from tests.support.fixture_types import StartCluster
 from tests.support.growth_load import Load, command, loaded

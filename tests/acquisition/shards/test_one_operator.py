@@ -21,8 +21,8 @@ from acquisition.link.resp import Address
 from acquisition.shards.servers import machine
 from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.shards.topology import one_operator
-from acquisition.wire import keys, operating
-from acquisition.wire.operating import Operating
+from acquisition.wire import keys, lease
+from acquisition.wire.lease import Operating
 from tests.support.processes import started
 from tests.support.waiting import eventually
 
@@ -101,12 +101,12 @@ def test_a_note_lives_as_long_as_its_command_and_little_longer(shards: Shards) -
 
 def test_who_finds_the_note_of_another_one_stops(shards: Shards) -> None:
     with operator(shards, 1.5) as other:
-        leave(shards, operating.encode(NOTE))
+        leave(shards, lease.encode_note(NOTE))
         assert other.wait(timeout=20) == 75
         assert other.stdout is not None
         said = other.stdout.read().decode()
     assert "this command has stopped: somebody@elsewhere (process 7) has been at `shards balance`" in said
-    assert note_in(shards) == operating.encode(NOTE)
+    assert note_in(shards) == lease.encode_note(NOTE)
 
 
 def test_a_note_that_was_lost_with_its_shard_is_left_again(shards: Shards) -> None:
@@ -147,11 +147,11 @@ def test_two_at_once_do_not_both_begin(shards: Shards) -> None:
         pytest.fail("both began")
 
 
-@given(st.binary(max_size=80) | st.just(operating.encode(NOTE)[:-2]) | st.just(b'{"token": 1}') | st.just(b"[]"))
+@given(st.binary(max_size=80) | st.just(lease.encode_note(NOTE)[:-2]) | st.just(b'{"token": 1}') | st.just(b"[]"))
 def test_whatever_lies_there_is_a_note_or_refused(data: bytes) -> None:
     with contextlib.suppress(FrameError):
-        assert operating.decode(data)
-    assert operating.decode(operating.encode(NOTE)) == NOTE
+        assert lease.decode_note(data)
+    assert lease.decode_note(lease.encode_note(NOTE)) == NOTE
 
 
 def test_an_address_is_enough(shards: Shards) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.shards.servers import machine, redis_binary
 from acquisition.shards.servers import process as shard_process

@@ -15,7 +15,8 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import PermissionRefused, ShardError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.sender import Sender

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from acquisition.cli import main as shardpulse
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers import bus, grants, machine
 from acquisition.shards.servers import status as shard_status
 from acquisition.shards.servers.launch import running, start_shards

@@ -19,7 +19,7 @@ import pytest
 from acquisition import lifeline
 from acquisition.errors import CannotCreateError, ConfigError, ShardError
 from acquisition.link import state_directory
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.shards import command as shards_command
 from acquisition.shards.servers import machine, redis_binary
 from acquisition.shards.servers import process as shard_process

@@ -22,14 +22,15 @@ from acquisition.certificates import files, making
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ConfigError, ShardError, ShardpulseError
 from acquisition.link import resp
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.link.trust.credentials import Credentials
 from acquisition.outbox.link.sender import Sender
 from acquisition.shards.servers import grants, machine
 from acquisition.shards.topology import join, reshard
-from acquisition.shards.topology.migrate import Mover, owners
-from acquisition.shards.topology.nodes import Members
+from acquisition.shards.topology.migrate import Mover
+from acquisition.shards.topology.nodes import Members, owners
 from acquisition.wire import keys, layout
 from acquisition.wire.records.record_format import NEWEST
 from experiments.processes.access import MASTER_KEY

@@ -9,7 +9,8 @@ import pytest
 
 from acquisition.cli import main as shardpulse
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id

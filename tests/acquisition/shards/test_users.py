@@ -23,7 +23,7 @@ from acquisition.errors import CannotCreateError, PermissionRefused, ShardError
 from acquisition.link.cluster import Cluster
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Connection
-from acquisition.link.trust import listener
+from acquisition.link.trust import admission
 from acquisition.link.trust.credentials import (
     ADMINISTRATOR,
     PASSWORDS_FILE,
@@ -35,7 +35,7 @@ from acquisition.link.trust.credentials import (
     ours,
 )
 from acquisition.outbox.link.sender import Sender
-from acquisition.shards.servers import local_growth, redis_binary, users
+from acquisition.shards.servers import grants, local_growth, redis_binary
 from acquisition.shards.servers import status as shard_status
 from acquisition.shards.servers.launch import Shards, running, start_shards
 from tests.support import parts
@@ -94,12 +94,12 @@ def test_strangers_may_do_nothing(secured: Shards) -> None:
 
 def test_passwords_lie_in_files_of_their_own_and_nowhere_else(secured: Shards) -> None:
     passwords = json.loads((secured.directory / PASSWORDS_FILE).read_text())
-    assert set(passwords) == set(users.COMMANDS)
+    assert set(passwords) == set(grants.LOCAL_USERS)
     assert all(len(password) == 64 for password in passwords.values())
     for file in secured.directory.rglob("*"):
         holds = file.is_file() and any(password in file.read_text(errors="replace") for password in passwords.values())
         assert not holds or stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    assert stat.S_IMODE((secured.directory / users.ACL_FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((secured.directory / grants.ACL_FILE).stat().st_mode) == 0o600
     command_line = Path(f"/proc/{secured.pids[0]}/cmdline").read_text()
     assert not any(password in command_line for password in passwords.values())
 
@@ -194,7 +194,7 @@ def test_shards_grow_shrink_and_come_back(path: str, start_cluster: StartCluster
 
 
 #: The kernel asked about one socket, and its list of all, for where it cannot be asked.
-WAYS = [listener.owner, listener._listed]
+WAYS = [admission.owner, admission._listed]
 
 
 def test_the_owner_of_the_other_end_is_known() -> None:

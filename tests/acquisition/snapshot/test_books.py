@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.reconcile import books
 from acquisition.snapshot.reconcile.balance import ABSENT, DAMAGED, REPORTED, SILENT
 from acquisition.wire import keys, position, status

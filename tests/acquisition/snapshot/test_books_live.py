@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.outbox.frames.store import Outbox
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import books

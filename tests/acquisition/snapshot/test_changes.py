@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster
 from acquisition.link.resp import Address
-from acquisition.link.routing import Batch
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.servers.launch import Shards

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from acquisition.errors import ShardError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import ReplyError
 from acquisition.model.identity import host_id
 from acquisition.snapshot.reading import judgement

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.reconcile import registered
 from acquisition.snapshot.reconcile.registered import Registered
 from acquisition.status.finding import NOTE, STALE

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acquisition.errors import ConfigError, ShardError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.model import codes, ticks
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id, schema_hash

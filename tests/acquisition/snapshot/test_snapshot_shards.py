@@ -10,7 +10,8 @@ from contextlib import closing
 import pytest
 
 from acquisition.errors import ShardError
-from acquisition.link.cluster import Cluster, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from acquisition.errors import FrameError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Holder

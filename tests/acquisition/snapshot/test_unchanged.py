@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acquisition.link.cluster import Cluster
+from acquisition.link.cluster import Batch, Cluster
 from acquisition.link.resp import Address
-from acquisition.link.routing import Batch
 from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.servers.launch import Shards
@@ -23,10 +22,9 @@ from acquisition.snapshot.reading.judgement import Due
 from acquisition.snapshot.reading.positions import PositionReader
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
-from acquisition.wire import commit, keys, position
-from acquisition.wire.commit import Commit
+from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
-from acquisition.wire.position import Position
+from acquisition.wire.position import Commit, Position
 from tests.support.scene import ALL, METRICS, Scene, entities, record
 
 TICK = 999_999
@@ -64,7 +62,7 @@ class World:
     def commit(self, tag: str) -> None:
         self.number += 1
         key = keys.commit(tag)
-        self.scene.put(key, "SET", key, commit.encode(Commit(b"c%d" % self.number, ALL, 0)))
+        self.scene.put(key, "SET", key, position.encode_commit(Commit(b"c%d" % self.number, ALL, 0)))
 
     def fill(self, hosts: Sequence[str], ticks: Sequence[int]) -> None:
         for host in hosts:

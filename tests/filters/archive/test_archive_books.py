@@ -9,7 +9,8 @@ import pytest
 
 from acquisition.cli import main
 from acquisition.errors import EXIT_DATA, EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import registered
 from acquisition.wire import archived, keys, status

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from acquisition.errors import ShardpulseError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, readers
 from filters.archive.database.store import open_store

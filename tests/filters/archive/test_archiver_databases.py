@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from acquisition.config.settings import Settings
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
+from acquisition.log import TroubleLog
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import registered
 from acquisition.snapshot.reconcile.registered import Registered
-from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
 from filters.archive import run_command
 from filters.archive.database import engine

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.reconcile import registered
 from filters.archive.database.store import open_store
 from tests.filters.archive.conftest import bring_up

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from acquisition.config.decisions import Decisions
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.values.states import CLAIM_SECONDS

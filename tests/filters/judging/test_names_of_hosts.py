@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader

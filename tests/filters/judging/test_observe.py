@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from filters.exposition import render
 
 from acquisition.cli import main as shardpulse
 from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.inputs import Inputs
 from acquisition.errors import EXIT_TEMPORARY, EXIT_UNAVAILABLE
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model import codes
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
@@ -23,7 +25,6 @@ from filters.decisions.migrations import STARTED, Report
 from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import Outcome
-from filters.exposition import render
 from filters.judging import migration_store
 from filters.judging.judge import TickJudge
 from filters.judging.observe import observe

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from filters.exposition import CLASSIC, OPENMETRICS, negotiate
 from hypothesis import given
 from hypothesis import strategies as st
-
-from filters.exposition import CLASSIC, OPENMETRICS, negotiate
 
 
 @pytest.mark.parametrize(

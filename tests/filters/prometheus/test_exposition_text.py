@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from filters.exposition import CLASSIC, OPENMETRICS, Options, Prepared, chunks, render
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as classic
 
@@ -14,7 +15,6 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.names import Names
 from acquisition.snapshot.values.states import DOWN, LATE
 from acquisition.wire.table import Table
-from filters.exposition import CLASSIC, OPENMETRICS, Options, Prepared, chunks, render
 from probes.metrics import HOST, PROCESSES, VMS
 from tests.support import scene
 from tests.support.exposition_blocks import NOW, block, host_entity, process, snapshot

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import write_layout
+from acquisition.link.layouts import write_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.emptied import flush

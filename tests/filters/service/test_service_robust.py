@@ -18,7 +18,7 @@ from urllib.parse import quote_from_bytes
 
 import pytest
 
-from acquisition.link.cluster import write_layout
+from acquisition.link.layouts import write_layout
 from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS
 from tests.support.fixture_types import StartCluster

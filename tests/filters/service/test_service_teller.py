@@ -10,8 +10,9 @@ import pytest
 from acquisition.config.decisions import Decisions
 from acquisition.errors import ShardpulseError
 from acquisition.link import happenings
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import Entry, Happening, Turn
+from acquisition.link.layouts import read_layout
 from acquisition.status import recent_events
 from acquisition.status.finding import STALE, Finding, of_events
 from acquisition.wire import keys

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from acquisition.link.cluster import write_layout
+from acquisition.link.layouts import write_layout
 from acquisition.model import codes
 from acquisition.shards.servers.launch import Shards
 from acquisition.wire.keys import DEFAULT_PARTITIONS

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.shards.topology.migrate import trim_smoothed
 from acquisition.shards.topology.nodes import Members

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from acquisition.errors import ShardError, TemporaryError
-from acquisition.link.cluster import Cluster, read_layout, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout, write_layout
 from acquisition.link.resp import Address, Connection
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.snapshot.vms.placement import ARRIVING, MIGRATING, RUNNING, Placement
-from acquisition.wire import commit, keys
+from acquisition.wire import keys, position
 from acquisition.wire.table import Entity
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings
@@ -63,7 +64,7 @@ class Bench:
     def cursor(self, hash_tag: str) -> tuple[int, ...]:
         key = keys.commit(hash_tag)
         value = self.cluster.call(key, "GET", key)
-        return (0, 0) if value is None else place(commit.decode(value).cursor)
+        return (0, 0) if value is None else place(position.decode_commit(value).cursor)
 
     def reconnect(self, host: Host) -> None:
         """Until the shard of a host answers again."""

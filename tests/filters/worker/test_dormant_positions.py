@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.wire import keys
 from acquisition.wire.position import WANT_TABLE, Position
 from filters.worker.loop.assembly import lone_worker

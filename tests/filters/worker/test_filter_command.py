@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from acquisition import compiled
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.status.part_findings import of_filter

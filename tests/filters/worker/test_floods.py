@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.wire import keys
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker

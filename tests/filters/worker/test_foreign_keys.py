@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
+from acquisition.log import TroubleLog
 from acquisition.model.metric import GAUGE, Metric
-from acquisition.trouble_log import TroubleLog
-from acquisition.wire import commit, keys, position, table
+from acquisition.wire import keys, position, table
 from acquisition.wire.position import Position
 from acquisition.wire.table import Entity, Table
 from filters.runtime.background_jobs import BackgroundJobs
@@ -216,7 +217,7 @@ def test_a_commit_that_no_shard_can_have_is_damaged(bench: Bench, value: bytes) 
     feed(feeder, 4, 6)
     bench.until(bench.applied((feeder, 6)))
     assert_equals_model(bench.cluster, feeder, 6)
-    assert commit.decode(bench.cluster.call(key, "GET", key)).rejected < 1000
+    assert position.decode_commit(bench.cluster.call(key, "GET", key)).rejected < 1000
 
 
 POISON = 666.0

@@ -14,7 +14,7 @@ from acquisition.shards.servers.launch import Shards
 from acquisition.shards.topology.nodes import Members
 from acquisition.snapshot.reconcile import books
 from acquisition.status import health
-from acquisition.wire import commit, frame, keys, signature
+from acquisition.wire import frame, keys, position, signature
 from acquisition.wire.position import CONTESTED
 from acquisition.wire.rejected import Rejected
 from acquisition.wire.signature import Verifier
@@ -108,7 +108,7 @@ def test_a_forged_frame_is_refused_named_and_told_and_the_books_balance(bench: B
     assert (account.gaps, account.contested) == (0, False)
     assert bench.writer.refused == ""
     known = bench.cluster.call(keys.commit(bench.tag), "GET", keys.commit(bench.tag))
-    assert commit.decode(known).rejected == 3
+    assert position.decode_commit(known).rejected == 3
     assert not [row for row in books.read_books(bench.cluster, bench.layout) if row.host != HOST]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
 from filters.worker.loop.channel import Channel
 from filters.worker.partitions.partition import Partition

@@ -11,10 +11,10 @@ import pytest
 from acquisition.link import happenings
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import Connection
+from acquisition.log import TroubleLog
 from acquisition.shards.servers import grants
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot.reconcile import books
-from acquisition.trouble_log import TroubleLog
 from acquisition.wire import keys
 from filters.runtime.background_jobs import BackgroundJobs
 from filters.worker.loop.assembly import lone_worker

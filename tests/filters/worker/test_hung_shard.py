@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.shards.servers.launch import Shards
 from filters.worker.loop.assembly import leasing_worker
 from filters.worker.loop.leases import new_holder

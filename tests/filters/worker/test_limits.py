@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
 from acquisition.link.happenings import MISNAMED
+from acquisition.link.layouts import read_layout
 from acquisition.model.identity import host_id
 from acquisition.model.metric import GAUGE, Metric
 from acquisition.shards.servers.launch import Shards
@@ -23,7 +24,7 @@ from acquisition.snapshot.reconcile import books
 from acquisition.status import health
 from acquisition.status.finding import STALE
 from acquisition.wire import keys, table
-from acquisition.wire.limits import Limits
+from acquisition.wire.rejected import Limits
 from acquisition.wire.table import Entity, Table
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.partitions.settings import FilterSettings

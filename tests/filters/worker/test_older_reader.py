@@ -14,8 +14,7 @@ import pytest
 
 from acquisition.link.cluster import Cluster
 from acquisition.model.identity import host_id
-from acquisition.wire import commit as commit_format
-from acquisition.wire import keys
+from acquisition.wire import keys, position
 from filters.worker.loop.worker import Worker
 from tests.support.data_center import KEEP_TICKS, Guest, Machine, run, smooth, smoothing
 
@@ -36,7 +35,7 @@ def chain(at: At, commit: Any, entries: Any) -> tuple[list[Any], At] | None:
     unless the entries lead to the newest commit."""
     if not isinstance(commit, (bytes, type(None))) or not isinstance(entries, list):
         return None
-    newest, found, known, since = commit_format.id_of(commit), [], at.commit, at.since
+    newest, found, known, since = position.id_of(commit), [], at.commit, at.since
     reached = newest == known
     for entry, fields in entries:
         change = dict(zip(fields[::2], fields[1::2], strict=True))
@@ -80,7 +79,7 @@ def test_an_older_reader_reads_everything_beside_a_new_filter(cluster: Cluster, 
     def commit() -> Any:
         return cluster.call(keys.commit(tag), "GET", keys.commit(tag))
 
-    at = At(commit_format.id_of(commit()), b"0-0")
+    at = At(position.id_of(commit()), b"0-0")
     assert chain(at, commit(), cluster.call(changes, "XRANGE", changes, at.since, "+")) == ([], at)  # nothing is new
     for machine in machines:
         machine.send(tick + 1.5)

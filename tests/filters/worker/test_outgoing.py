@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.errors import ShardError
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, Connection, pack
 from acquisition.wire import keys
 from filters.worker.loop.channel import Channel

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from acquisition.errors import EXIT_CONFIG
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.visibility.workers import read_workers
 from acquisition.wire import keys, layout, position
 from acquisition.wire.layout import Layout

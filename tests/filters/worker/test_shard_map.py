@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from acquisition.link.cluster import read_layout
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
+from acquisition.log import TroubleLog
 from acquisition.shards.servers.launch import Shards
-from acquisition.trouble_log import TroubleLog
 from filters.runtime.background_jobs import BackgroundJobs
 from filters.worker.loop.shard_map import ShardMap
 from tests.support.waiting import PATIENCE, eventually

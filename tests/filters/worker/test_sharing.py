@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.snapshot.visibility.workers import Workers, read_workers
 from acquisition.wire import keys
 from tests.support.feeder import Feeder

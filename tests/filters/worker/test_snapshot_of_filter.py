@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import Metric, resource_set_id, schema_hash

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address
 from acquisition.shards.servers import process as shard_process
 from acquisition.shards.servers.launch import Shards

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from acquisition.errors import FrameError, ShardError
-from acquisition.link.cluster import Cluster, read_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout
 from acquisition.model.metric import Metric
-from acquisition.wire import commit, frame, keys, position, table
+from acquisition.wire import frame, keys, position, table
 from acquisition.wire.position import WANT_TABLE, Position
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker
@@ -166,7 +167,7 @@ def test_what_is_no_frame_is_put_aside_with_its_reason(bench: Bench, reason: str
     turn_until(worker, lambda: bench.reached(feeder, 1))
     assert [row.reason for row in rejected_of(bench.cluster, feeder.tag)] == [reason]
     value = bench.cluster.call(keys.commit(feeder.tag), "GET", keys.commit(feeder.tag))
-    assert commit.decode(value).rejected == 1
+    assert position.decode_commit(value).rejected == 1
 
 
 def test_what_is_put_aside_is_told_once_of_each_kind_and_counted(bench: Bench) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from acquisition.errors import EXIT_PERMISSION, EXIT_TEMPORARY, ShardpulseError, UnavailableError
-from acquisition.link.cluster import Cluster, read_layout, write_layout
+from acquisition.link.cluster import Cluster
+from acquisition.link.layouts import read_layout, write_layout
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.wire.keys import DEFAULT_PARTITIONS
