@@ -64,6 +64,8 @@ class InFlight:
         """From the next frame on each gets the signature that ``sign`` makes of its bytes; None: no frame does."""
         self._sign = sign
         self._head = _head(self._key, sign is not None)
+        for window in self._outbox.windows.values():
+            window.stall.end()  # what was refused may be taken now: it is sent again soon
 
     def take(self, parts: list[bytes], now: float) -> None:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""

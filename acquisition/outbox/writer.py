@@ -8,7 +8,6 @@ the frames, the filter's cursor and its own applied positions, and writes its st
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from acquisition.link.resp import Address, ReplyError
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model.metric import resource_set_id
 from acquisition.outbox.catch_up import OLD
+from acquisition.outbox.condition import Condition
 from acquisition.outbox.frames.numbering import append_ends, append_table
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.frames.window import SendWindow
@@ -66,10 +66,10 @@ class Writer:
         self._overload = Overload(outbox, shed_after)
         self._in_flight = InFlight(outbox, self._overload, old)
         self._positions = Positions(host, host_name, outbox, position_interval)
+        self._condition = Condition(outbox, self._sender, self._positions)
         self._pause = Pause()
         self._reply_due = 0.0
         self._sent_frames = False  # since the newest reading
-        self._undisputed = True  # by what the positions told last: no window is contested, and none was refused
         self._extra = b""  #: what the status record says beside our own account
 
     @property
@@ -79,9 +79,8 @@ class Writer:
 
     @property
     def refused(self) -> str:
-        """Why the filter has put frames aside that it would take if they were otherwise, in a word; "" when it has
-        not, for all that is known."""
-        return next((window.stall.refused for window in self._outbox.windows.values() if window.stall.refused), "")
+        """Why the filter refuses frames that it would take if they were otherwise; "" when it does not."""
+        return self._condition.refused
 
     @property
     def needs_a_person(self) -> bool:
@@ -96,12 +95,12 @@ class Writer:
     @property
     def is_well(self) -> bool:
         """Whether neither ``problem`` nor ``refused`` nor ``contested`` says anything."""
-        return not self._sender.problem and self._undisputed
+        return self._condition.is_well
 
     @property
     def contested(self) -> bool:
         """Whether another sender uses the name of this host."""
-        return any(window.contested for window in self._outbox.windows.values())
+        return self._condition.contested
 
     @property
     def address(self) -> Address | None:
@@ -112,9 +111,7 @@ class Writer:
         """From now on frames get the signature that ``sign`` makes of their bytes, those that are sent again as well;
         None: frames are not signed."""
         self._in_flight.sign_with(sign)
-        for window in self._outbox.windows.values():
-            window.stall.end()  # what was refused may be taken now: it is sent again soon
-        self._judge()
+        self._condition.judge()
 
     def offer(self, samples: Samples) -> int:
         """Number a frame of samples, store and queue it; returns its sequence number.
@@ -127,24 +124,9 @@ class Writer:
         at = outbox.make_room(frame.HEADER_SIZE + len(ids) + len(values) + len(codes))
         sequence = window.last + 1
         data = frame.pack(
-            frame.KIND_SAMPLES,
-            schema,
-            self._host,
-            resource_set,
-            entities,
-            metrics,
-            interval,
-            window.epoch,
-            sequence,
-            window.floor,
-            window.made,
-            tick,
-            wall,
-            monotonic,
-            ids,
-            values,
-            codes,
-        )
+            frame.KIND_SAMPLES, schema, self._host, resource_set, entities, metrics, interval, window.epoch, sequence,
+            window.floor, window.made, tick, wall, monotonic, ids, values, codes,
+        )  # fmt: skip
         outbox.append(window, entities * metrics, data, at)
         return sequence
 
@@ -169,14 +151,6 @@ class Writer:
         """``fileno``, ``events`` and a number that grows with every new connection: an epoll user then registers the
         descriptor again."""
         return self._sender.waits_for
-
-    def fileno(self) -> int:
-        """The descriptor to poll, -1 if absent; it changes with every connection."""
-        return self._sender.fileno()
-
-    def events(self) -> int:
-        """What to poll for: select.POLLIN, select.POLLOUT or both."""
-        return self._sender.events()
 
     def service(self, now: float) -> float:
         """Send and receive as far as that is possible without waiting.
@@ -213,8 +187,7 @@ class Writer:
         return self.drain(seconds)
 
     def drain(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` until the shard has acknowledged every frame and the status; not for a shard that
-        must not be spoken to."""
+        """Wait at most ``seconds`` until every frame and the status are acknowledged, unless ``not_admitted``."""
         now = time.monotonic()
         end = now + seconds
         last_status = False
@@ -226,30 +199,13 @@ class Writer:
                 last_status = True
                 self._positions.hasten(now)
                 continue
-            wait = max(0.0, min(due, end) - now)
-            poll = select.poll()
-            if self.fileno() >= 0:
-                poll.register(self.fileno(), self.events())
-            poll.poll(int(wait * 1000) + 1)
+            self._sender.wait(max(0.0, min(due, end) - now))
             now = time.monotonic()
         return False
 
     def account(self) -> dict[str, Any]:
         """The sums over all windows, each window's row, and the condition; the same figures as in the status record."""
-        windows = self._outbox.windows.values()
-        return {
-            "sets": {window.resource_set: window.status()._asdict() for window in windows},
-            "frames": sum(window.last for window in windows),
-            "made": sum(window.made for window in windows),
-            "resent_frames": sum(window.counts.resent for window in windows),
-            "dropped_frames": sum(window.counts.dropped_frames for window in windows),
-            "dropped_samples": sum(window.counts.dropped_samples for window in windows),
-            "shed_frames": sum(window.counts.shed_frames for window in windows),
-            "shed_samples": sum(window.counts.shed_samples for window in windows),
-            "unsent_frames": sum(window.last + 1 - window.next for window in windows),
-            "problem": self._sender.problem,
-            **self._condition(),
-        }
+        return self._condition.account()
 
     def close(self) -> None:
         """Close connection and outbox; calling it again is harmless. Unsent frames stay in a ring file."""
@@ -314,27 +270,9 @@ class Writer:
 
     def _questions(self, now: float) -> bytes:
         self._outbox.check()
-        commands, expected = self._positions.questions(now, self._rest, self._extra)
+        commands, expected = self._positions.questions(now, self._condition.status, self._extra)
         self._in_flight.expect(expected)
         return commands
-
-    def _rest(self) -> dict[str, Any]:
-        refused = {"refused": self.refused} if self.refused else {}
-        return {**refused, **self._condition()}
-
-    def _condition(self) -> dict[str, Any]:
-        """Ring, connections and errors by kind."""
-        outbox, sender, unreadable = self._outbox, self._sender, self._positions.unreadable
-        return {
-            "ring": {
-                "found": outbox.found,
-                "bytes": outbox.bytes,
-                "capacity_bytes": outbox.capacity,
-                "frames": outbox.end - outbox.first,
-            },
-            "connections": sender.generation,
-            "errors": {**sender.errors, **outbox.faults, **({"position": unreadable} if unreadable else {})},
-        }
 
     def _receive(self, now: float) -> None:
         sender = self._sender
@@ -358,7 +296,7 @@ class Writer:
             return self._bear(reply, now)
         went_back = self._positions.take(kind, reply)
         if went_back or kind == APPLIED:
-            self._judge()
+            self._condition.judge()
         if went_back is None:
             self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
             return False
@@ -373,12 +311,6 @@ class Writer:
             self._pause.end()
             self._overload.doubt()
         return True
-
-    def _judge(self) -> None:
-        self._undisputed = True
-        for window in self._outbox.windows.values():
-            if window.contested or window.stall.refused:
-                self._undisputed = False
 
     def _bear(self, error: ReplyError, now: float) -> bool:
         """Let frames wait on this connection where that helps; False when the error ends it."""
@@ -398,14 +330,13 @@ class Writer:
     def _observe(self, now: float) -> None:
         """After a reading of the positions; while frames are held, or old ones sent, the next one comes sooner."""
         positions, overload, catch_up = self._positions, self._overload, self._in_flight.catch_up
+        cursor, fair_share = positions.cursor, positions.fair_share
         if LOG.debugs:
-            LOG.debug(
-                "applied", cursor=positions.cursor, fair_share=positions.fair_share, held_bytes=self._outbox.bytes
-            )
+            LOG.debug("applied", cursor=cursor, fair_share=fair_share, held_bytes=self._outbox.bytes)
         if catch_up.is_active:
-            catch_up.observe(positions.cursor, now)
+            catch_up.observe(cursor, now)
             positions.hasten(now + catch_up.reading)
-        overload.observe(now, positions.cursor, positions.fair_share)
+        overload.observe(now, cursor, fair_share)
         positions.hasten(now + overload.reading(positions.interval))
 
     def _is_settled(self) -> bool:

@@ -25,9 +25,6 @@ class Served(Protocol):
         """The descriptor to poll, -1 if absent, what to poll it for, and a number that grows with every new
         connection."""
 
-    def fileno(self) -> int:
-        """The descriptor to poll, -1 if absent."""
-
     def service(self, now: float) -> float:
         """Send and receive; when to be called again."""
 

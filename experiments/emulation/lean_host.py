@@ -68,10 +68,6 @@ class LeanWriter:
         """What keeps frames from going out, "" when nothing does."""
         return self._sender.problem
 
-    def fileno(self) -> int:
-        """The descriptor to poll, -1 if absent."""
-        return self._sender.fileno()
-
     @property
     def waits_for(self) -> tuple[int, int, int]:
         """What to poll. That frames were stored can wait until positions are asked for again, and positions that are

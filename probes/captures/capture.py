@@ -1,7 +1,7 @@
 """Files of /proc and /sys of this machine, at one tick, without what is nobody else's business.
 
 A file is captured only when a table below names it: those that the sources of ``procfs`` read, and nothing beside
-them. Of command lines only those of qemu are captured, through ``probes.captures.capture_options``; the environment and the
+them. Of command lines only those of qemu are captured, through ``capture_options``; the environment and the
 arguments of other processes never are.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from probes.captures import capture_options
 from probes.captures.replay_proc import Content
 from probes.figures.agreed import HOST_GROUPS
-from probes.figures.process_files import FILES
+from probes.figures.process_row import FILES
 from probes.processes.discovery import parse_stat
 from probes.sampling.procfs import read_once
 from probes.vms.guest_traffic import namespace_of

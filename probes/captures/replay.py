@@ -7,6 +7,7 @@ machine that replays.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
@@ -234,7 +235,7 @@ class _Timeline:
         return Reading(
             resource_set,
             entities,
-            values,
+            array("d", values),
             codes,
             self._wall,
             self._monotonic,

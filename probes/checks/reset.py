@@ -3,7 +3,7 @@
 vmstat subtracts unsigned numbers and casts the result to 32 bits (src/vmstat.c), so a
 counter that went back by k prints 2^32 - k per second. A host that has really seen 2^31
 interrupts, context switches or kilobytes of block I/O in a second does not exist yet.
-Sources that read counters themselves (``probes.sampling.rates``) set RESET when they see the step;
+Sources that read counters themselves (``probes.figures.row``) set RESET when they see the step;
 a wrap of 64 bits, as pidstat prints it, is already out of range.
 """
 

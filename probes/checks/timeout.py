@@ -6,6 +6,7 @@ value. The check marks any reading in which no sample has a value or another rea
 
 from __future__ import annotations
 
+from array import array
 from math import isnan
 
 from acquisition.model.check_kind import CheckKind
@@ -21,7 +22,9 @@ def timed_out(
 ) -> Reading:
     """The reading of a source that did not answer: no values, every code TIMEOUT."""
     cells = len(entities) * len(resource_set.metrics)
-    return Reading(resource_set, entities, [NAN] * cells, bytearray((TIMEOUT,)) * cells, wall, monotonic, dt)
+    return Reading(
+        resource_set, entities, array("d", [NAN]) * cells, bytearray((TIMEOUT,)) * cells, wall, monotonic, dt
+    )
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:

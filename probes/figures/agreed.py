@@ -14,7 +14,8 @@ from probes.figures.host_figures import CPU_JITTER_TICKS, MOST_CORES, CpuFigures
 from probes.figures.hugepages import HugepageFigures
 from probes.figures.network import NetworkFigures
 from probes.figures.pressure import PressureFigures
-from probes.figures.process_files import FILES, JITTER_TICKS, LONG, SHORT
+from probes.figures.process_files import JITTER_TICKS, LONG, SHORT
+from probes.figures.process_row import FILES
 from probes.metrics import PROCESSES as PROCESS_SET
 from probes.sampling import native
 from probes.sampling.procfs import NUMBER_WITHIN

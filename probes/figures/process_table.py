@@ -8,7 +8,8 @@ from collections.abc import Collection
 from typing import Protocol
 
 from probes.figures.agreed import PROCESSES
-from probes.figures.process_files import WIDTH, ProcessFiles, Units
+from probes.figures.process_files import ProcessFiles
+from probes.figures.process_row import WIDTH, Units
 
 _VALUE = 8  #: bytes of a float64
 

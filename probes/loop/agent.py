@@ -34,9 +34,8 @@ from acquisition.outbox.writer import Writer
 from acquisition.supervision import Notifier, name_process
 from acquisition.wire.rejected import LIMIT, SIGNATURE
 from probes.loop.account import lacking
-from probes.loop.agent_settings import AgentSettings, decode
+from probes.loop.agent_settings import AgentSettings, Reload, decode
 from probes.loop.probe import Outlet, Probe
-from probes.loop.reload import Reload
 from probes.sampling.native import chosen
 
 _DRAIN_SECONDS = 3.0

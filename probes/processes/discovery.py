@@ -1,7 +1,7 @@
 """Discovery: which processes and virtual machines there are, and which of them to watch.
 
 All of /proc is listed once in a round of scans; in between only pids that are new are looked into
-(``probes.processes.newcomers``). A process that is younger than the time between two scans is looked into twice, because right
+(``newcomers``). A process that is younger than the time between two scans is looked into twice, because right
 after its start it may still carry the name of the one that started it. Every one is looked into again in each round,
 as it may become another program; a thread of the kernel only where pids may have gone round since. Those that vanish
 are noticed when they are read. Virtual machines are seen sooner: who has come since the newest scan is looked at
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from probes.processes.newcomers import Newcomers, is_thread
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.procfs import read_once
-from probes.vms.guest_process import command_line, executable, guest_of
+from probes.vms.guest_process import Found, command_line, executable, guest_of
 from probes.vms.qemu import Guest, is_qemu
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
@@ -71,18 +71,6 @@ class Selection(NamedTuple):
     def named(self) -> bool:
         """Whether any selector is given; then ``every`` is ignored."""
         return bool(self.commands or self.uids or self.cgroups or self.pids)
-
-
-class Found(NamedTuple):
-    """A process as discovery saw it. ``start`` is its start time in clock ticks after the boot."""
-
-    pid: int
-    start: int
-    command: str
-    uid: int
-    kernel_thread: bool
-    guest: Guest | None
-    selected: bool
 
 
 class Discovery:

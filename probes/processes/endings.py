@@ -9,7 +9,7 @@ import os
 import select
 from collections.abc import Iterable
 
-from probes.processes.discovery import Found
+from probes.vms.guest_process import Found
 
 
 class Endings:

@@ -28,7 +28,7 @@ class HostFacts:
     whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
     off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing); ``hugepages`` is False
     where /proc/meminfo says that no memory is in huge pages. ``scope`` is the cluster within which owners number their
-    VMs (``probes.vms.vm_identity``), as configured. ``suffering`` is what the source of VMs found last, None without one.
+    VMs (``vm_identity``), as configured. ``suffering`` is what the source of VMs found last, None without one.
     """
 
     __slots__ = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from acquisition.model.codes import VALID, name_of
@@ -11,7 +11,7 @@ from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 
 
-class Reading:
+class Reading(NamedTuple):
     """A matrix entities x metrics, flat and row-major, that checks may mark.
 
     ``values`` float64 (NaN: no value), ``codes`` one byte per value (acquisition.model.codes),
@@ -21,34 +21,16 @@ class Reading:
     them use no such limit). ``lines`` are source line numbers per row in a replay, else empty.
     """
 
-    __slots__ = (
-        "codes", "cores", "dt", "entities", "lines", "memory_bytes",
-        "monotonic", "resource_set", "values", "wall",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        resource_set: ResourceSet,
-        entities: list[Entity],
-        values: Iterable[float],
-        codes: bytearray,
-        wall: float,
-        monotonic: float,
-        dt: float,
-        cores: int = 0,
-        memory_bytes: float = 0.0,
-        lines: Sequence[int] = (),
-    ) -> None:
-        self.resource_set = resource_set
-        self.entities = entities
-        self.values: array[float] = values if isinstance(values, array) else array("d", values)
-        self.codes = codes
-        self.wall = wall
-        self.monotonic = monotonic
-        self.dt = dt
-        self.cores = cores
-        self.memory_bytes = memory_bytes
-        self.lines = lines
+    resource_set: ResourceSet
+    entities: list[Entity]
+    values: array[float]
+    codes: bytearray
+    wall: float
+    monotonic: float
+    dt: float
+    cores: int = 0
+    memory_bytes: float = 0.0
+    lines: Sequence[int] = ()
 
 
 class Marks(NamedTuple):

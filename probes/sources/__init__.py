@@ -80,6 +80,30 @@ class Source(Protocol):
         """Stop children, close files."""
 
 
+class Polled:
+    """Base of sources whose ``sample`` reads on demand."""
+
+    free_running = False
+
+    def filenos(self) -> list[int]:
+        """None to wait for."""
+        return []
+
+    def wake_at(self) -> float:
+        """Never."""
+        return float("inf")
+
+    def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
+        """Nothing comes by itself."""
+        del wall, monotonic, ready
+        return None
+
+    def timed_out(self, wall: float, monotonic: float) -> Reading | None:
+        """A read of /proc cannot be interrupted, so it never times out by itself."""
+        del wall, monotonic
+        return None
+
+
 class Request(NamedTuple):
     """What a source is made for. ``report`` takes one line for the operator, at most once per cause; ``options`` are
     those of the source in ``[probe.SET]``."""

@@ -21,7 +21,7 @@ enum { VALID = 0, MISSING = 1, FIRST = 2, RESET = 4, RATE = 6, STUCK = 7, UNREAD
     DO(SHARE, "memory_ratio") DO(READ, "disk_read_bytes_per_second") DO(WRITTEN, "disk_write_bytes_per_second") \
     DO(CANCELLED, "disk_write_cancelled_bytes_per_second") DO(DELAY, "io_delay_ticks") \
     DO(VOLUNTARY, "voluntary_switches_per_second") DO(INVOLUNTARY, "involuntary_switches_per_second")
-/* probes.figures.process_files.FILES */
+/* probes.figures.process_row.FILES */
 #define PROCESS_FILES(DO) DO(STAT, "stat") DO(STATUS, "status") DO(IO, "io") DO(SCHEDSTAT, "schedstat")
 enum { PROCESS_METRICS(AS_PLACE) WIDTH };
 enum { PROCESS_FILES(AS_PLACE) FILES };

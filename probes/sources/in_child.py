@@ -34,8 +34,7 @@ from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
 from probes.sampling.schedule import Schedule, phase_of
 from probes.sources import Request, Source
-from probes.tools.one_child import OneChild
-from probes.tools.tool_child import ToolChild
+from probes.tools.tool_child import OneChild, ToolChild
 
 
 def main(text: str) -> None:
@@ -126,7 +125,7 @@ def decode(line: bytes, resource_set: ResourceSet, entities: list[Entity]) -> Re
         cores, memory_bytes = int(document["cores"]), float(document["memory_bytes"])
     except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"no reading: {error!r}") from error
-    return Reading(resource_set, entities, values.tolist(), codes, wall, monotonic, dt, cores, memory_bytes)
+    return Reading(resource_set, entities, values, codes, wall, monotonic, dt, cores, memory_bytes)
 
 
 def _entity(number: int, kind: str, stable: str, epoch: str, name: str, labels: dict[str, str]) -> Entity:

@@ -11,8 +11,7 @@ from probes.checks.rate import growth
 from probes.figures.host_figures import SHARES, shares
 from probes.figures.row import Row, cells, first
 from probes.sampling.reading import Reading
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
 
 
 class PartSource(Polled):

@@ -16,19 +16,21 @@ the header of the next one.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection
 
 from acquisition.model.codes import MISSING, NAN, TIMEOUT, UNREADABLE
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import Entity
 from probes.checks.timeout import timed_out
-from probes.processes.discovery import Discovery, Found, still_there
+from probes.processes.discovery import Discovery, still_there
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
 from probes.sources import Request
 from probes.sources.procfs_processes import process_entity
 from probes.tools.pidstat import PidstatParser, ProcessTick
 from probes.tools.tool_child import ToolChild, find_tool
+from probes.vms.guest_process import Found
 
 #: How long to wait for more of a tick before reading on.
 _MOMENT = 0.02
@@ -279,18 +281,17 @@ class PidstatSource:
             self._next = self._started(dict(run.found), monotonic)
 
     def _reading(self, run: Run, tick: ProcessTick, wall: float, monotonic: float, seconds: float) -> Reading:
-        values: list[float] = []
-        codes = bytearray()
+        values, codes = array("d"), bytearray()
         width = len(self._set.metrics)
         for pid in run.found:
             row = tick.rows.get(pid)
             if row is None:
-                values += [NAN] * width
+                values.extend([NAN] * width)
                 codes += bytes([UNREADABLE if pid in tick.rejected else TIMEOUT]) * width
                 continue
             if self._delay >= 0 and not self._facts.delay_accounting:
                 row.values[self._delay], row.codes[self._delay] = NAN, MISSING
-            values += row.values
+            values.extend(row.values)
             codes += row.codes
         self._name_rows(run)
         facts = self._facts

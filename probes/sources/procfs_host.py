@@ -17,8 +17,7 @@ from probes.figures.row import Figures, Row, cells, wanted
 from probes.metrics import HOST_FIGURES
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
 
 
 def create(request: Request) -> HostSource:

@@ -9,14 +9,14 @@ from acquisition.model.identity import entity_id
 from acquisition.model.metric import ResourceSet
 from acquisition.wire.table import DAEMON, Entity
 from probes.figures import process_table
-from probes.figures.process_files import ALL_CPU, COLUMNS, FILES, WIDTH, Units
+from probes.figures.process_row import ALL_CPU, COLUMNS, FILES, WIDTH, Units
 from probes.figures.taskstats import connect
 from probes.metrics import PROCESSES
-from probes.processes.discovery import Discovery, Found, is_daemon
+from probes.processes.discovery import Discovery, is_daemon
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
+from probes.vms.guest_process import Found
 
 #: Descriptors that are left for everything else.
 _RESERVED = 64

@@ -17,17 +17,16 @@ from acquisition.model.metric import ResourceSet
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
 from acquisition.wire.table import Entity
 from probes.figures import vms_suffering
-from probes.figures.process_files import ALL_CPU, SYSTEM, USER, WIDTH
+from probes.figures.process_row import ALL_CPU, SYSTEM, USER, WIDTH
 from probes.metrics import PROCESSES, VMS
-from probes.processes.discovery import Discovery, Found
+from probes.processes.discovery import Discovery
 from probes.processes.endings import Endings
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
 from probes.sources.procfs_processes import Watched
 from probes.vms.guest_hugepages import GuestHugepages
-from probes.vms.guest_process import Process, VcpuFinder
+from probes.vms.guest_process import Found, Process, VcpuFinder
 from probes.vms.guest_traffic import GuestTraffic
 from probes.vms.guest_vcpus import UNKNOWN as UNKNOWN_TIMES
 from probes.vms.guest_vcpus import Cell, Times, VcpuTimes

@@ -26,8 +26,7 @@ from acquisition.wire.table import Entity
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
 from probes.sampling.schedule import MARGIN
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
 from probes.tools.tool_child import find_tool
 
 _KEPT_FREE = 0.05  #: of the file system, beside the file

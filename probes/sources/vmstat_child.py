@@ -10,6 +10,8 @@ its columns; what /proc says beside it counts.
 
 from __future__ import annotations
 
+from array import array
+
 from acquisition.model.metric import ResourceSet
 from probes.figures.host_figures import MemoryFigures
 from probes.figures.row import Row, wanted
@@ -18,8 +20,7 @@ from probes.sampling.host_facts import HostFacts
 from probes.sampling.reading import Reading
 from probes.sources import Request
 from probes.sources.procfs_host import all_figures, host_entity
-from probes.tools.one_child import OneChild
-from probes.tools.tool_child import ToolChild, find_tool
+from probes.tools.tool_child import OneChild, ToolChild, find_tool
 from probes.tools.vmstat import VmstatParser
 
 #: What is taken from a line of vmstat.
@@ -77,14 +78,14 @@ class VmstatSource(OneChild):
         seconds = monotonic - self._last if self._last else 0.0
         self._last = monotonic
         row: Row = {}
-        for figures in self._figures:
-            figures.read(seconds, row)
+        for group in self._figures:
+            group.read(seconds, row)
         for name, column in self._more.items():
             if name in row:
                 values[column], codes[column] = row[name]
-        facts = self._facts
+        facts, figures = self._facts, array("d", values)
         return Reading(
-            self._set, self._entities, values, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
+            self._set, self._entities, figures, codes, wall, monotonic, seconds, facts.cores, facts.memory_bytes
         )
 
     def account(self) -> dict[str, object]:

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from acquisition.model.codes import MISSING, NAN, VALID
-from probes.figures.process_files import RESIDENT, SHARE, WIDTH
-from probes.processes.discovery import Found
+from probes.figures.process_row import RESIDENT, SHARE, WIDTH
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.procfs import number_after, read_once
-from probes.vms.guest_process import command_line
+from probes.vms.guest_process import Found, command_line
 
 _SECONDS = 5.0  #: between two readings of status
 _KIB = 1024.0

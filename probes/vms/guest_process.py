@@ -25,6 +25,18 @@ _WITH_THREADS = 3  #: links of a directory with one inside; fewer where the file
 _GUEST_TIME = 40  #: field of /proc/PID/task/TID/stat after the name: ticks that ran a guest
 
 
+class Found(NamedTuple):
+    """A process as discovery saw it. ``start`` is its start time in clock ticks after the boot."""
+
+    pid: int
+    start: int
+    command: str
+    uid: int
+    kernel_thread: bool
+    guest: Guest | None
+    selected: bool
+
+
 def executable(base: str) -> str | None:
     """The path of the program that the process at ``base`` (/proc/PID) runs, None where it may not be read."""
     try:

@@ -19,8 +19,7 @@ from acquisition.model.codes import MISSING, NAN
 from probes.checks.rate import UNKNOWN_LINK, growth
 from probes.figures.network import Traffic, total
 from probes.figures.row import CounterMemory
-from probes.processes.discovery import Found
-from probes.vms.guest_process import taps
+from probes.vms.guest_process import Found, taps
 
 NO_RIGHT = "its open files may not be read (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE)"
 NO_TAP = "it has no tap interface open"

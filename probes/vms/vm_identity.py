@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from probes.processes.discovery import Found
 from probes.sampling.host_facts import HostFacts
-from probes.vms.guest_process import Process
+from probes.vms.guest_process import Found, Process
 from probes.vms.qemu import Guest
 
 _NONE: Mapping[Process, str] = {}

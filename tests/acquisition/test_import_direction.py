@@ -64,11 +64,11 @@ ROOMS = {
     "filters.judging": {*_VALUES, "acquisition.link", "filters.decisions"},
     "filters.documents": {*_VALUES, "filters.decisions", "filters.judging", "filters.text"},
     "filters.query": {*_VALUES, "filters.decisions", "filters.documents", "filters.judging", "filters.text"},
-    "filters.exposition": {*_VALUES, "acquisition.shards", "acquisition.status", "filters.text"},
+    "filters.prometheus": {*_VALUES, "acquisition.shards", "acquisition.status", "filters.text"},
     "filters.page": set(),
     "filters.service": {
         *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.decisions",
-        "filters.documents", "filters.exposition", "filters.judging", "filters.page", "filters.runtime",
+        "filters.documents", "filters.prometheus", "filters.judging", "filters.page", "filters.runtime",
     },
     "filters.top": {
         *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.runtime", "filters.text",

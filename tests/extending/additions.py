@@ -6,10 +6,10 @@ from tests.support.extended_tree import Addition
 
 METRIC = Addition(
     "toy_metric.py",
-    "probes/sources/toy_metric.py",
-    "probes/metrics.py",
+    "probes/figures/toy_metric.py",
+    "probes/metrics/__init__.py",
     ', "probes.figures.vms_suffering")',
-    ', "probes.figures.vms_suffering", "probes.sources.toy_metric")',
+    ', "probes.figures.vms_suffering", "probes.figures.toy_metric")',
 )
 CHECK = Addition(
     "toy_check.py", "probes/checks/toy_check.py", "probes/checks/__init__.py", ', "first")', ', "first", "toy_check")'

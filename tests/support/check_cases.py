@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def make_reading(case: dict[str, Any], reading: dict[str, Any]) -> Reading:
     return Reading(
         resource_set,
         [Entity(row["entity"], "process", str(row["entity"]), "", "") for row in rows],
-        [as_float(value) for row in rows for value in row["values"]],
+        array("d", [as_float(value) for row in rows for value in row["values"]]),
         bytearray(codes.NAMES.index(name) for row in rows for name in row.get("codes", ["VALID"] * len(row["values"]))),
         reading["wall"],
         reading["monotonic"],

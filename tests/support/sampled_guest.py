@@ -43,7 +43,7 @@ class SampledGuest:
         self.seconds += 1.0
         found = self.source.sample(1000.0 + self.seconds, self.seconds)
         assert found is not None
-        found.cores = 16
+        found = found._replace(cores=16)
         self.labels = found.entities[0].labels
         self.check(found)
         return found

@@ -115,8 +115,9 @@ class Pipeline:
         if self.worker is not None:
             self.worker.turn(0.005)
         poll = select.poll()
-        if self.writer.fileno() >= 0:
-            poll.register(self.writer.fileno(), self.writer.events())
+        descriptor, events, _ = self.writer.waits_for
+        if descriptor >= 0:
+            poll.register(descriptor, events)
         poll.poll(2)
 
     def turn_for(self, seconds: float) -> None:

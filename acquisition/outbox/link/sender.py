@@ -1,4 +1,4 @@
-"""A connection to the shard that owns a host's partition, which never waits.
+"""A connection to the shard that owns a host's partition, which waits in ``wait`` only.
 
 The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection, MOVED
 and ASK among them, but for those of which the owner knows that they pass (``bear``): what was in flight is then
@@ -8,6 +8,7 @@ anew (``acquisition.outbox.link.owner_search``).
 
 from __future__ import annotations
 
+import select
 from typing import Any
 
 from acquisition import log
@@ -98,6 +99,13 @@ class Sender:
         """What to poll the descriptor for."""
         asked = self._connection or self._search.asked
         return asked.events() if asked is not None else 0
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the shard can be read or written, at most ``seconds``."""
+        poll = select.poll()
+        if self.fileno() >= 0:
+            poll.register(self.fileno(), self.events())
+        poll.poll(int(seconds * 1000) + 1)
 
     @property
     def waits_for(self) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from acquisition.errors import ShardpulseError
 from acquisition.status.health import Health
 from filters import exposition
-from filters.exposition import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax
+from filters.prometheus import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax
 from filters.prometheus.options import HOSTS, INPUTS
 from filters.service.http import parameters
 from filters.service.http.answer import send_answer

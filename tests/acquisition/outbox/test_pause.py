@@ -38,7 +38,7 @@ class Scene(NamedTuple):
 
     def client(self) -> str:
         """The id that the shard has given to the writer's connection."""
-        with socket.socket(fileno=os.dup(self.pipeline.writer.fileno())) as made:
+        with socket.socket(fileno=os.dup(self.pipeline.writer.waits_for[0])) as made:
             own = ":".join(map(str, made.getsockname()[:2]))
         told = self.call("CLIENT", "LIST")
         assert isinstance(told, bytes)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 
 from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.wire.table import Entity
 from probes.sampling.reading import Reading
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
 
 
 def create(request: Request) -> ToyBlockingSource:
@@ -41,7 +41,7 @@ class ToyBlockingSource(Polled):
 
     def sample(self, wall: float, monotonic: float) -> Reading:
         """See ``Source``."""
-        entities, values, codes = [], [], bytearray()
+        entities, values, codes = [], array("d"), bytearray()
         for uuid, name, cores, vcpus in ask(self._path):
             entities.append(Entity(entity_id("vm", uuid, "toy"), "vm", uuid, "toy", name, {"uuid": uuid}))
             known = {"cpu_ratio": float(cores), "vcpu_count": float(vcpus)}

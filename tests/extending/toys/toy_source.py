@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from array import array
 
 from acquisition.model.codes import MISSING, NAN, VALID
 from acquisition.model.identity import entity_id
 from acquisition.wire.table import Entity
 from probes.sampling.reading import Reading
-from probes.sources import Request
-from probes.sources.polled import Polled
+from probes.sources import Polled, Request
 
 
 def create(request: Request) -> ToySource:
@@ -32,7 +32,7 @@ class ToySource(Polled):
         with open(self._path) as file:
             lines = [line.split() for line in file]
         host = self._request.facts.name
-        entities, values, codes = [], [], bytearray()
+        entities, values, codes = [], array("d"), bytearray()
         for pid, name, cores in lines:
             stable = f"{host}:{pid}"
             entities.append(Entity(entity_id("process", stable, "toy"), "process", stable, "toy", name, {"pid": pid}))

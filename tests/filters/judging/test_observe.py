@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from filters.exposition import render
 
 from acquisition.cli import main as shardpulse
 from acquisition.config.decisions import Decisions, Policy
@@ -30,6 +29,7 @@ from filters.judging.judge import TickJudge
 from filters.judging.observe import observe
 from filters.judging.sources import inputs_of
 from filters.judging.whereabouts import whereabouts
+from filters.prometheus import render
 from filters.service.ticks.event_recorder import Teller
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from filters.exposition import CLASSIC, render
-
 from acquisition.model.identity import host_id
 from acquisition.shards.servers.status import ShardStatus
 from acquisition.snapshot.visibility.workers import Lag, Worker, Workers
 from acquisition.wire.status import Status
+from filters.prometheus import CLASSIC, render
 from filters.prometheus.catalogue import families, markdown
 from filters.prometheus.entities import RUNS_TWICE, SHADOW, VM_STATE
 from filters.prometheus.inputs import FIGURES

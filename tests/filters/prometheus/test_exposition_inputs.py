@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from filters.exposition import Options, render
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model import codes
@@ -11,6 +10,7 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.states import LATE
 from acquisition.wire.records import inputs as wire
+from filters.prometheus import Options, render
 from filters.prometheus.inputs import FIGURES
 from probes.metrics import HOST, PROCESSES
 from tests.support.exposition_blocks import block, host_entity, process, snapshot

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from filters.exposition import CLASSIC, render
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as classic
 
 from acquisition.model.metric import Metric
+from filters.prometheus import CLASSIC, render
 from filters.prometheus.inputs import FIGURES as BY_PLANE
 from filters.prometheus.inputs import LIMIT
 from filters.prometheus.naming import FIGURES, OWN_WORDS, family_name, inputs_name, label_name

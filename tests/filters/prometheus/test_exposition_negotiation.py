@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from filters.exposition import CLASSIC, OPENMETRICS, negotiate
 from hypothesis import given
 from hypothesis import strategies as st
+
+from filters.prometheus import CLASSIC, OPENMETRICS, negotiate
 
 
 @pytest.mark.parametrize(

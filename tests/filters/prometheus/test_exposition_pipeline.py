@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from filters.exposition import Options, render
 from prometheus_client.openmetrics import parser as openmetrics
 
 from acquisition.model.identity import entity_id, host_id
@@ -14,6 +13,7 @@ from acquisition.snapshot.visibility.workers import Lag, Worker, Workers
 from acquisition.status.finding import DOWN, NOTE, Finding
 from acquisition.status.health import Health
 from acquisition.wire.table import Entity
+from filters.prometheus import Options, render
 from probes.metrics import VMS
 from tests.support.exposition_blocks import block, host_entity, process, snapshot
 from tests.support.exposition_parts import account, health

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filters.exposition import CLASSIC, OPENMETRICS, Options, Prepared, chunks, render
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as classic
 
@@ -15,6 +14,7 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.names import Names
 from acquisition.snapshot.values.states import DOWN, LATE
 from acquisition.wire.table import Table
+from filters.prometheus import CLASSIC, OPENMETRICS, Options, Prepared, chunks, render
 from probes.metrics import HOST, PROCESSES, VMS
 from tests.support import scene
 from tests.support.exposition_blocks import NOW, block, host_entity, process, snapshot

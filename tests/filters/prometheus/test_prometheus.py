@@ -16,11 +16,11 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
-from filters.exposition import CLASSIC, Options, negotiate, render
 
 from acquisition.shards.servers.launch import start_shards
 from acquisition.snapshot import Snapshot
 from acquisition.snapshot.values.states import LATE
+from filters.prometheus import CLASSIC, Options, negotiate, render
 from probes.metrics import HOST, PROCESSES, VMS
 from tests.support import ROOT
 from tests.support.exposition_blocks import block, host_entity, process, snapshot

@@ -1,5 +1,6 @@
 import math
 import time
+from array import array
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,9 @@ CHECKS = ROOT / "probes" / "checks"
 
 def reading_of(resource_set: ResourceSet, rows: int, values: list[float], tick: int = 1) -> Reading:
     entities = [Entity(i, "process", str(i), "", "") for i in range(rows)]
-    return Reading(resource_set, entities, values, bytearray(len(values)), 100.0 + tick, 10.0 + tick, 1.0, 2, 24e9)
+    return Reading(
+        resource_set, entities, array("d", values), bytearray(len(values)), 100.0 + tick, 10.0 + tick, 1.0, 2, 24e9
+    )
 
 
 def test_every_check_has_a_file_and_a_fixture() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from acquisition.model.codes import FIRST, MISSING, UNREADABLE, VALID
 from probes.figures import taskstats
-from probes.figures.process_files import COLUMNS, FILES, Units
+from probes.figures.process_row import COLUMNS, FILES, Units
 from probes.figures.process_table import NativeTable, PythonTable
 from probes.sampling import native
 from tests.support import FIXTURES

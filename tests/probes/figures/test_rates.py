@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.model.codes import FIRST, RESET, VALID
-from probes.sampling.rates import difference, differences, rate
+from probes.figures.row import difference, differences, rate
 
 
 def test_growth_is_divided_by_the_measured_seconds() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from acquisition.model.identity import entity_id
@@ -13,7 +15,7 @@ from probes.loop.module import TABLE_SECONDS, Module
 from probes.metrics import VMS
 from probes.sampling.reading import Reading
 from probes.sampling.schedule import Schedule
-from probes.sources.polled import Polled
+from probes.sources import Polled
 
 CPU = VMS.select(("cpu_ratio",))
 START = 1_792_000_000.0
@@ -34,7 +36,9 @@ class Given(Polled):
 
     def sample(self, wall: float, monotonic: float) -> Reading:
         count = len(self.entities)
-        return Reading(self.resource_set, list(self.entities), [0.5] * count, bytearray(count), wall, monotonic, 1.0)
+        return Reading(
+            self.resource_set, list(self.entities), array("d", [0.5]) * count, bytearray(count), wall, monotonic, 1.0
+        )
 
 
 class Sink:

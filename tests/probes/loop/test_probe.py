@@ -371,7 +371,7 @@ def test_a_fault_of_the_agent_is_a_message_and_stops_the_tools(
     else:
         monkeypatch.delenv("SHARDPULSE_DEBUG", raising=False)
     script = (
-        "import os, sys\nfrom probes import agent\n"
+        "import os, sys\nfrom probes.loop import agent\n"
         "def fail(self):\n"
         "    pids = self._probe.modules[0].source.account()['pids']\n"
         "    if pids:\n"

@@ -15,7 +15,8 @@ import pytest
 
 from acquisition.model.codes import FIRST, MISSING, RATE, RESET, VALID
 from probes.figures import process_table, taskstats
-from probes.figures.process_files import COLUMNS, FILES, WIDTH, ProcessFiles, Units
+from probes.figures.process_files import ProcessFiles
+from probes.figures.process_row import COLUMNS, FILES, WIDTH, Units
 from probes.metrics import PROCESSES
 from probes.processes.discovery import Discovery, Selection
 from probes.sampling.host_facts import HostFacts

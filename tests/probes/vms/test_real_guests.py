@@ -13,9 +13,10 @@ import pytest
 from acquisition.model.codes import VALID
 from experiments.processes.guest import Monitor
 from probes.metrics import VMS
-from probes.processes.discovery import Discovery, Found, Selection
+from probes.processes.discovery import Discovery, Selection
 from probes.sampling.host_facts import HostFacts
 from probes.sources.procfs_vms import VmSource
+from probes.vms.guest_process import Found
 from tests.support.processes import started
 
 pytestmark = pytest.mark.needs("qemu-system-x86_64")

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from acquisition.wire.table import Entity
 from probes.metrics import VMS
-from probes.processes.discovery import Discovery, Found, Selection
+from probes.processes.discovery import Discovery, Selection
 from probes.sampling.host_facts import HostFacts
 from probes.sources.procfs_vms import VmSource
+from probes.vms.guest_process import Found
 from probes.vms.qemu import Guest
 from probes.vms.vm_identity import identities
 from tests.support import ROOT

@@ -224,26 +224,3 @@ WITHIN_MEMORY: frozenset[str] = frozenset(
         *(metric.name for metric in HOST.metrics if metric.name.startswith("hugepages_")),
     }
 )
-
-
-def markdown() -> str:
-    """The metric tables as Markdown: what ``docs/metrics.md`` holds."""
-    parts = [
-        "# Metrics\n",
-        "For authors of rules and schedulers, who look up what a metric means. Generated from `probes/metrics.py` by",
-        "`python -m probes.metrics > docs/metrics.md`.\n",
-        "Names carry base units, and mean the same from every source. A counter is read as a counter and sent as a",
-        "rate. No machine can leave the range from low to high; the check `rate` adds the limits of the sampled",
-        "machine ([validity codes](validity.md)). What cannot be read is MISSING, never 0.",
-    ]
-    for resource_set in RESOURCE_SETS.values():
-        parts.append(f"\n## {resource_set.name}\n\n| metric | unit | kind | low | high | meaning |")
-        parts.append("|---|---|---|---|---|---|")
-        parts.extend(
-            f"| `{m.name}` | {m.unit} | {m.kind} | {m.low:g} | {m.high:g} | {m.help} |" for m in resource_set.metrics
-        )
-    return "\n".join(parts) + "\n"
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")
