@@ -22,7 +22,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
 from filters.decisions.picture import CPU, Host, Picture, Reading
-from filters.service.ticks.event_recorder import Teller
+from filters.service.ticks.event_recorder import EventRecorder
 
 TOLD, EVENT = "told", "event"
 _LAYOUT = Layout()
@@ -95,8 +95,8 @@ def left(tag: str, what: str, data: bytes) -> Command:
 def use_told(data: bytes) -> bool:
     """A service that starts, sees a hot host, then that it is cool, then nobody, reports each of them."""
     name, _, state = data.partition(_END)
-    teller, shards = Teller(), _Shards((name, state))
-    news = [teller.tell(shards, seen, _NOW + at) for at, seen in enumerate((_COOL, _HOT, _COOL, _BLIND, _COOL))]  # type: ignore[arg-type]
+    recorder, shards = EventRecorder(), _Shards((name, state))
+    news = [recorder.record(shards, seen, _NOW + at) for at, seen in enumerate((_COOL, _HOT, _COOL, _BLIND, _COOL))]  # type: ignore[arg-type]
     if not all(news[1:]):
         raise Unsound(f"a field keeps a service from telling what it sees: {news}")
     return news[0] > 0

@@ -3,9 +3,9 @@
 Start at ``render``. Everything here is pure; ``command`` alone reads shards.
 """
 
-from filters.prometheus.labels import Prepared
 from filters.prometheus.naming import FIGURES
-from filters.prometheus.options import Options
+from filters.prometheus.rows import Prepared
+from filters.prometheus.samples import Options
 from filters.prometheus.scrape import chunks, render
 from filters.prometheus.syntax import CLASSIC, OPENMETRICS, Syntax, negotiate
 

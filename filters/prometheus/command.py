@@ -20,7 +20,7 @@ from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.status import health
 from acquisition.status.health import Health
 from filters.prometheus.naming import FIGURES, MEAN
-from filters.prometheus.options import HOSTS, INPUTS, Options
+from filters.prometheus.samples import HOSTS, INPUTS, Options
 from filters.prometheus.scrape import Tables, render
 from filters.prometheus.syntax import CLASSIC, OPENMETRICS
 

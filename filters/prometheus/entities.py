@@ -11,7 +11,7 @@ from acquisition.snapshot.vms.placement import Placement, Placements
 from acquisition.wire.records.planes import LAST
 from acquisition.wire.table import VM
 from filters.prometheus import naming, syntax
-from filters.prometheus.labels import ENTITY, is_host
+from filters.prometheus.rows import ENTITY, is_host
 from filters.prometheus.syntax import GAUGE, INFO, Family, Filled, Series
 
 IDENTITY = Family(

@@ -21,11 +21,9 @@ from acquisition.snapshot.values.inputs import InputsTable
 from acquisition.snapshot.values.members import Owner
 from acquisition.wire.records.inputs import ALWAYS_KEPT, COUNTS, KEPT, Floats, Section, figure_names
 from filters.prometheus import naming, syntax
-from filters.prometheus.batches import Batch, batch_of, families, grouped
-from filters.prometheus.labels import ENTITY, HOST, SET, Rows
 from filters.prometheus.naming import ABOVE, DEVIATION, LAST, MEAN, THRESHOLD, TREND
-from filters.prometheus.options import ALL, NONE, Options
-from filters.prometheus.samples import Invalid, Sheet, described, invalid_sample
+from filters.prometheus.rows import ENTITY, HOST, SET, Batch, Rows, batch_of, families, grouped
+from filters.prometheus.samples import ALL, NONE, Invalid, Options, Sheet, described, invalid_sample
 from filters.prometheus.syntax import GAUGE, Family, Filled, Series
 from filters.text.quantities import digits
 

@@ -18,7 +18,7 @@ from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED
 from acquisition.status.health import Health, without_value
 from acquisition.status.part_findings import of_risks
 from filters.prometheus import syntax
-from filters.prometheus.labels import SET
+from filters.prometheus.rows import SET
 from filters.prometheus.syntax import COUNTER, GAUGE, Family, Filled, Series
 
 #: A family, and the figure of it that one row (an account, a shard …) gives.

@@ -19,11 +19,29 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import DOWN
 from acquisition.wire.records.smoothed import Floats
 from filters.prometheus import naming, syntax
-from filters.prometheus.batches import Batch, batch_of, first_of_each_name, grouped
-from filters.prometheus.labels import ENTITY, Prepared, Rows, is_host
 from filters.prometheus.naming import FIGURES, MEAN
-from filters.prometheus.options import Options
+from filters.prometheus.rows import ENTITY, Batch, Prepared, Rows, batch_of, first_of_each_name, grouped, is_host
 from filters.prometheus.syntax import GAUGE, Family, Filled, Series
+
+HOSTS, ALL, NONE = "hosts", "all", "none"
+#: Whose decision inputs are exposed.
+INPUTS = (HOSTS, ALL, NONE)
+
+
+class Options(NamedTuple):
+    """What of a snapshot is exposed: the cardinality that a Prometheus has to bear.
+
+    ``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
+
+    ``figures`` are those of entities, ``host_figures`` those of hosts (acquisition.wire.records.planes). ``inputs``:
+    decision inputs of hosts, of entities as well (``all``), or of none.
+    """
+
+    entities: bool = True
+    figures: tuple[str, ...] = (MEAN,)
+    host_figures: tuple[str, ...] = tuple(FIGURES)
+    inputs: str = HOSTS
+
 
 INVALID = Family(
     "shardpulse_sample_invalid", GAUGE,

@@ -14,10 +14,9 @@ from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.states import CURRENT, LATE, STATES
 from acquisition.status.health import Health
 from filters.prometheus import entities, inputs, pipeline, samples, sets, syntax
-from filters.prometheus.batches import families
-from filters.prometheus.labels import Prepared, host_names, set_names
 from filters.prometheus.naming import FIGURES
-from filters.prometheus.options import Options
+from filters.prometheus.rows import Prepared, families, host_names, set_names
+from filters.prometheus.samples import Options
 from filters.prometheus.syntax import GAUGE, INFO, OPENMETRICS, Family, Filled, Series, Syntax
 
 Tables = Mapping[Owner, InputsTable]

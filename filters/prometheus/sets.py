@@ -10,7 +10,7 @@ from acquisition.model import codes
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, UNKNOWN
 from filters.prometheus import syntax
-from filters.prometheus.labels import SET
+from filters.prometheus.rows import SET
 from filters.prometheus.syntax import COUNTER, GAUGE, Family, Filled, Series
 
 Figure = Callable[[Block], float | int | None]

@@ -1,6 +1,6 @@
-"""The query service: snapshots, hot hosts, moves and a live stream over HTTP, for schedulers and for eyes.
+"""Query service: snapshots, hot hosts, moves and a live stream over HTTP.
 
-Data flows one way: ``reading_thread`` makes one ``tick_cache`` per tick in a thread of its own, ``filters.documents``
-say what it holds, ``application`` answers requests with it, ``stream`` sends to all listeners.
-Start at ``application``; ``command`` is ``shardpulse serve``.
+Sub-rooms import one way: ``http`` speaks the protocol, ``ticks`` reads one tick after the other and keeps the answers
+made from it, ``interface`` says what a resource is, ``resources`` holds one file for each. ``application`` answers
+requests, ``service`` puts the parts together. Start at ``application``; ``command`` is ``shardpulse serve``.
 """

@@ -21,46 +21,45 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from acquisition import log
 from filters.service.http import access, parameters
 from filters.service.http.access import Access
-from filters.service.http.answer import JSON, Answer, conditions, matches, send_answer
 from filters.service.http.parameters import LATEST, READING
 from filters.service.http.problem import CONTENT_TYPE, Problem
 from filters.service.interface.resource import Request, Resource
-from filters.service.ticks.executor import Desk
-from filters.service.ticks.tick_cache import NewestCache
+from filters.service.ticks.executor import Executor
+from filters.service.ticks.tick_cache import JSON, Answer, NewestCache, conditions, matches, send_answer
 
 LOG = log.category("serve.http")
 #: Paths that show data; the others are the page's files, which show none until they are given the token.
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
 
 
-def endpoint(resource: Resource, desk: Desk, check_writer: Callable[[Scope], None]) -> ASGIApp:
+def endpoint(resource: Resource, executor: Executor, check_writer: Callable[[Scope], None]) -> ASGIApp:
     """The ASGI endpoint of a resource: parameters are checked, then it answers itself or an answer is built.
     ``check_writer`` raises Problem for a request that may not change anything."""
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         if resource.method != "GET":
             check_writer(scope)
-        values = parameters.parse(scope["query_string"], resource.parameters, desk.limits.query_bytes)
+        values = parameters.parse(scope["query_string"], resource.parameters, executor.limits.query_bytes)
         if resource.handle is not None:
             await resource.handle(values, scope, receive, send)
             return
-        cache = await desk.latest() if values.get(READING.name) == (LATEST,) else desk.newest.current()
+        cache = await executor.latest() if values.get(READING.name) == (LATEST,) else executor.newest.current()
         none_match = conditions(scope)[0]
         if none_match is not None and b"*" not in none_match and matches(none_match, cache.etag):
             await send_answer(Answer(b"", cache.etag), scope, send)  # it has it already: 304
             return
         key = scope["path"] + (f"?{parameters.canonical(values)}" if values else "")
-        build = partial(resource.answer_of, Request(dict(scope["path_params"]), values, desk.limits.answer_samples))
-        await send_answer(await desk.answer(key, build, JSON, cache), scope, send)
+        build = partial(resource.answer_of, Request(dict(scope["path_params"]), values, executor.limits.answer_samples))
+        await send_answer(await executor.answer(key, build, JSON, cache), scope, send)
 
     return handle
 
 
-def routes(resources: Sequence[Resource], desk: Desk, check_writer: Callable[[Scope], None]) -> list[BaseRoute]:
+def routes(resources: Sequence[Resource], executor: Executor, check_writer: Callable[[Scope], None]) -> list[BaseRoute]:
     """One route for each path, whatever the methods that it has. ``check_writer``: as of ``endpoint``."""
     by_path: dict[str, dict[str, ASGIApp]] = {}
     for resource in resources:
-        by_path.setdefault(resource.path, {})[resource.method] = endpoint(resource, desk, check_writer)
+        by_path.setdefault(resource.path, {})[resource.method] = endpoint(resource, executor, check_writer)
     return [Route(path, _Methods(methods), methods=list(methods)) for path, methods in by_path.items()]
 
 

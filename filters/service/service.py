@@ -1,6 +1,6 @@
 """The service as a whole: its parts, put together and taken apart again.
 
-One thread reads, threads of the desk build answers, the event loop sends; between them go frozen values.
+One thread reads, threads of the executor build answers, the event loop sends; between them go frozen values.
 """
 
 from __future__ import annotations
@@ -24,19 +24,15 @@ from filters.judging.judge import TickJudge
 from filters.judging.labels import Labels
 from filters.runtime.memory import TickSweeper
 from filters.service.application import application, routes
-from filters.service.http.access import Access, check_writer
-from filters.service.http.answer import JSON
+from filters.service.http.access import Access, Rates, check_writer
 from filters.service.http.page import page_routes
-from filters.service.http.rates import Rates
 from filters.service.interface.resource import Parts, Request, Resource
 from filters.service.resources import declared
-from filters.service.ticks.condition import Condition
-from filters.service.ticks.executor import Desk
-from filters.service.ticks.latest import LatestReading
+from filters.service.ticks.executor import Executor
+from filters.service.ticks.on_demand import Condition, LatestReading, Recents
 from filters.service.ticks.reading_thread import ReadingThread
-from filters.service.ticks.recents import Recents
 from filters.service.ticks.stream import Hub, event, events_of
-from filters.service.ticks.tick_cache import NewestCache, TickCache
+from filters.service.ticks.tick_cache import JSON, NewestCache, TickCache
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005
@@ -61,7 +57,7 @@ class Service:
         self.newest = NewestCache(serve.stale_seconds)
         self.hub = Hub(limits.streams, limits.stream_queue)
         self.latest = LatestReading(settings, self.newest)
-        self.desk = Desk(self.newest, limits, self.latest.current)
+        self.executor = Executor(self.newest, limits, self.latest.current)
         self.condition = Condition(settings)
         self.method = method_of(settings.decisions)
         self.judge = TickJudge(settings.decisions, self.method)
@@ -75,13 +71,13 @@ class Service:
         self.recents = Recents(settings)
         labels, shown = Labels(settings.decisions), bool(access.token)
         parts = Parts(
-            settings, self.method, labels, self.newest, self.desk, self.condition, self.recents, self.hub, shown
+            settings, self.method, labels, self.newest, self.executor, self.condition, self.recents, self.hub, shown
         )
         self.resources = declared(parts)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: TickSweeper | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self.resources if resource.topic}
-        ways = routes(self.resources, self.desk, self._check_writer)
+        ways = routes(self.resources, self.executor, self._check_writer)
         self.app: ASGIApp = application(
             ways, page_routes(page), self.newest, lambda: self.access, self._start, self._stop
         )
@@ -113,7 +109,7 @@ class Service:
 
     def _stop(self) -> None:
         self.hub.close()
-        self.desk.close()
+        self.executor.close()
         self.latest.close()
         self.condition.close()
         for resource in self.resources:
@@ -132,15 +128,16 @@ class Service:
         self._tidy()
 
     def _renew(self, decided: Decided) -> None:
-        """Other verdicts of the same tick, in the reading thread."""
+        """Other verdicts of the same tick, in the reading thread: the answers that change are made before they are
+        seen, and sent to listeners after."""
         assert self.newest.last is not None
         early = [resource for resource in self.resources if resource.early]
         cache = self.newest.last.with_verdicts(decided, [resource.path for resource in early])
-        for resource in early:
-            body = self._body(resource, cache)
-            if resource.topic:
-                self._in_loop(partial(self.hub.tell_one, resource.name), event(resource.name, body, cache.number))
+        bodies = {resource.name: self._body(resource, cache) for resource in early}
         self.newest.renew(cache)
+        for name, body in bodies.items():
+            if name in self._bodies:
+                self._in_loop(partial(self.hub.tell_one, name), event(name, body, cache.number))
         self._tidy()
 
     def _trouble(self) -> None:

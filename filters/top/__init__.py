@@ -1,8 +1,7 @@
-"""``shardpulse top``: hosts by heat, what runs on them, shards, live in a terminal.
+"""``shardpulse top``: live terminal view of hosts by heat, entities and shards.
 
-One way through the files: ``reading`` reads (I/O), ``listing`` says what rows are (``hosts`` and ``entities`` make
-them from a snapshot), ``history`` remembers for sparklines, ``view`` is what the person has chosen and
-``key_actions`` how a key changes it, ``columns`` is the table of columns and orders rows, ``screen`` renders what is
-visible, ``terminal`` is the screen and the keyboard (I/O). ``plain`` is for pipes. Nothing between the two edges reads
-a clock, a shard or a file.
+One way through the files: ``reading`` reads (I/O), ``listings`` makes rows from a snapshot and remembers them for
+sparklines, ``columns`` is the table of columns, ``view`` is what the person has chosen and which rows that shows,
+``key_actions`` how a key changes it, ``screen`` renders what is visible, ``terminal`` is the screen and the keyboard
+(I/O). ``plain`` is for pipes. Nothing between the two edges reads a clock, a shard or a file.
 """

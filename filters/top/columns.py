@@ -1,4 +1,4 @@
-"""The table of columns: titles, widths, cells on the screen, texts in a pipe, help, and the values that order rows.
+"""Column table: titles, widths, cells, plain text, help, orders and keys.
 
 A new column is one entry here. Missing is a word, never a 0.
 """
@@ -6,8 +6,7 @@ A new column is one entry here. Missing is a word, never a 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.sparkline import bars, full_height
 from filters.top.listings.history import LENGTH, History
 from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, STATE_CURRENT, Listing
-from filters.top.look import Look
 
 MISSING = "missing"
 HOT, WARM = 0.9, 0.7  #: CPU or memory of a host from which on it is marked
@@ -29,12 +27,6 @@ _STEEP = 0.005  #: trend per second, of one core or all, from which on an arrow 
 CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME, STATE, AS_IS = (
     "cpu", "raw", "dev", "trend", "mem", "inv", "age", "name", "state", "table",
 )  # fmt: skip
-#: What each kind of listing can be ordered by; the first is the order to begin with.
-SORTS = {
-    HOSTS: (CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME, STATE),
-    ENTITIES: (CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME),
-    METRICS: (AS_IS, NAME, INVALID, AGE),
-}
 
 
 class Cell(NamedTuple):
@@ -51,7 +43,7 @@ class Row(NamedTuple):
     history: History
     at: int
     width: int
-    look: Look
+    levels: str  #: characters of sparklines, lowest first
 
 
 class Column(NamedTuple):
@@ -59,7 +51,8 @@ class Column(NamedTuple):
 
     On the screen ``width`` is the least; ``grows`` columns share what room there is, up to ``most``. When the terminal
     is too narrow, those of the lowest ``rank`` are left out first. ``value`` is what rows are ordered by; ``absent``
-    stands in a pipe in rows that have no figures, "" for the text that others have.
+    stands in a pipe in rows that have no figures, "" for the text that others have. ``order`` is its place among what
+    rows can be ordered by, 0 if they cannot; ``key`` orders by it, ``word`` is its name in the help of that key.
     """
 
     name: str  #: as --sort takes it, where rows can be ordered by it
@@ -75,6 +68,9 @@ class Column(NamedTuple):
     short: str = ""  #: the title where the whole one does not fit
     absent: str = ABSENT
     first: bool = False  #: on the screen it stands beside the name
+    order: int = 0
+    key: str = ""
+    word: str = ""
 
     def heading(self, width: int) -> str:
         """The title that fits."""
@@ -154,7 +150,7 @@ def _sparkline(smoothed: bool) -> Callable[[Row], Cell]:
             [full_height(row.listing.units[i]), *(float(v) for plane in both for v in plane if math.isfinite(v))]
         )
         values = both[1] if smoothed else both[0]
-        return Cell(bars(values.tolist(), high, row.look.levels).rjust(row.width), "cyan" if smoothed else "dim cyan")
+        return Cell(bars(values.tolist(), high, row.levels).rjust(row.width), "cyan" if smoothed else "dim cyan")
 
     return cell
 
@@ -195,7 +191,7 @@ def _of_vms(metric: str, title: str, unit: str, help_: str) -> Column:
     return Column(metric, title, max(7, len(title)), cell, text, help=help_, rank=4, absent=MISSING)
 
 
-#: By the metrics of filters.top.listings.entities.OWN_OF_VMS.
+#: By the metrics that VMs have and processes have not.
 OF_VMS = (
     _of_vms("vcpu_count", "VCPUS", "count", "virtual CPUs that a VM has now"),
     _of_vms(
@@ -217,24 +213,28 @@ def _extra(plane: Plane) -> Column:
     return Column(plane.figure, plane.figure.upper(), max(8, len(plane.figure)), cell, text, rank=0)
 
 
-_HOST = Column(NAME, "HOST", 14, _name, lambda rows, at: rows.names[at], right=False, rank=9, absent="")
+_HOST = Column(
+    NAME, "HOST", 14, _name, lambda rows, at: rows.names[at], right=False, rank=9, absent="", order=8, key="n",
+    word="name",
+)  # fmt: skip
 _LABEL = Column("id", "ID", 7, _label, lambda rows, at: rows.labels[at], rank=1, absent="")
 _CPU = Column(
     CPU, "CPU", 7, _mean, lambda rows, at: figure(float(rows.mean[at]), rows.units[at]), lambda rows: rows.mean,
     "smoothed use: of a host 1 - idle - iowait in percent of all its cores; of a VM or process in percent of one core. "
-    "An arrow: it changes by more than 0.5% per second", rank=8, absent=MISSING,
+    "An arrow: it changes by more than 0.5% per second", rank=8, absent=MISSING, order=1, key="c",
+    word="CPU",
 )  # fmt: skip
 _DEVIATION = Column(
     DEVIATION, "±DEV", 5, _deviation, lambda rows, at: quantity(float(rows.deviation[at]), rows.units[at]),
-    lambda rows: rows.deviation, "standard deviation, smoothed as well; of a host at most so much", rank=1,
+    lambda rows: rows.deviation, "standard deviation, smoothed as well; of a host at most so much", rank=1, order=3,
 )  # fmt: skip
 _TREND = Column(
     TREND, "TREND/S", text=lambda rows, at: quantity(float(rows.trend[at]), rows.units[at]),
-    value=lambda rows: rows.trend,
+    value=lambda rows: rows.trend, order=4,
 )  # fmt: skip
 _RAW = Column(
     RAW, "RAW", 7, _raw, lambda rows, at: quantity(float(rows.last[at]), rows.units[at]), _valid_raw,
-    "the newest raw value, or why it is not valid (a validity code)", rank=6,
+    "the newest raw value, or why it is not valid (a validity code)", rank=6, order=2,
 )  # fmt: skip
 #: The first column grows with the names, the sparklines take the rest.
 _RAW_LINE = Column(
@@ -249,18 +249,22 @@ _MEMORY = Column(
     MEMORY, "MEM", 7, _memory, lambda rows, at: figure(float(rows.memory[at]), rows.memory_unit),
     lambda rows: rows.memory,
     "of a host memory used: 1 - (available + free huge pages) / total; of a VM or process its resident memory",
-    absent=MISSING,
+    absent=MISSING, order=5, key="m", word="memory",
 )  # fmt: skip
 _INVALID = Column(
     INVALID, "INV", 3, _invalid, lambda rows, at: str(rows.invalid[at]), lambda rows: rows.invalid,
     "samples of this tick that failed a check (not MISSING, FIRST, LATE: no value); of a host its own metrics", rank=4,
+    order=6, key="i", word="invalid samples",
 )  # fmt: skip
 _AGE = Column(
     AGE, "AGE", 6, _age, lambda rows, at: seconds(float(rows.age[at])), lambda rows: rows.age,
-    "seconds since the newest valid value was sampled", rank=7, absent="",
+    "seconds since the newest valid value was sampled", rank=7, absent="", order=7, key="a",
+    word="age",
 )  # fmt: skip
 _VALIDITY = Column("validity", "VALIDITY", text=lambda rows, at: codes.name_of(int(rows.codes[at])))
-_STATE = Column(STATE, "STATE", text=_state, value=lambda rows: rows.state, absent="")
+_STATE = Column(
+    STATE, "STATE", text=_state, value=lambda rows: rows.state, absent="", order=9, key="t", word="state",
+)  # fmt: skip
 
 #: The columns of each kind of listing, in the order that they have in a pipe.
 COLUMNS: dict[str, tuple[Column, ...]] = {
@@ -269,14 +273,27 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     ENTITIES: (
         _HOST._replace(title="NAME"), _LABEL, _CPU, _DEVIATION._replace(rank=2), _TREND, _RAW, _RAW_LINE, _MEAN_LINE,
-        _MEMORY._replace(title="MEMORY", width=8), _INVALID, _AGE, _VALIDITY, _STATE,
+        _MEMORY._replace(title="MEMORY", width=8), _INVALID, _AGE, _VALIDITY, _STATE._replace(order=0),
     ),
     METRICS: (
-        _HOST._replace(title="METRIC", width=19, cell=_metric), _CPU._replace(title="SMOOTHED", width=10),
-        _DEVIATION._replace(width=10), _TREND, _RAW._replace(width=12, first=True), _RAW_LINE, _MEAN_LINE,
-        _INVALID._replace(cell=None), _AGE, _VALIDITY, _STATE,
+        _HOST._replace(title="METRIC", width=19, cell=_metric, order=1),
+        _CPU._replace(title="SMOOTHED", width=10, order=0), _DEVIATION._replace(width=10, order=0),
+        _TREND._replace(order=0), _RAW._replace(width=12, first=True, order=0), _RAW_LINE, _MEAN_LINE,
+        _INVALID._replace(cell=None), _AGE, _VALIDITY, _STATE._replace(order=0),
     ),
 }  # fmt: skip
+
+
+def _ordering(kind: str) -> list[Column]:
+    return sorted((column for column in COLUMNS[kind] if column.order), key=lambda column: column.order)
+
+
+#: What each kind of listing can be ordered by; the first is the order to begin with.
+SORTS = {
+    kind: (*((AS_IS,) if kind == METRICS else ()), *(column.name for column in _ordering(kind))) for kind in COLUMNS
+}
+#: The columns that a key orders by.
+KEYED = tuple(column for column in _ordering(HOSTS) if column.key)
 
 
 def columns_of(listing: Listing) -> list[Column]:
@@ -311,60 +328,3 @@ def laid_out(listing: Listing, width: int, longest: int) -> list[tuple[Column, i
 
 def _needed(columns: list[Column]) -> int:
     return sum(column.width for column in columns) + len(columns) - 1
-
-
-# -- Which rows of a listing are shown, and in which order.
-
-Rows = npt.NDArray[np.intp]
-
-
-def visible_rows(listing: Listing, sort: str, backwards: bool, pattern: str) -> Rows:
-    """Indexes of the rows that a filter leaves, in order: greatest first (names: alphabetically), or ``backwards``.
-
-    Rows without the value that is sorted by come last in both directions: missing is neither most nor
-    least. Among equals the name decides.
-    """
-    rows = np.flatnonzero(_matching(listing, pattern))
-    by_name = rows if listing.kind == HOSTS else rows[_by_name([listing.names[i] for i in rows.tolist()])]
-    if sort == NAME:
-        return by_name[::-1] if backwards else by_name
-    if sort == AS_IS:
-        return rows[::-1] if backwards else rows
-    value = _values(listing, sort)[by_name]
-    known = np.isfinite(value)
-    order = np.argsort(value[known] if backwards else -value[known], kind="stable")
-    return np.concatenate([by_name[known][order], by_name[~known]])
-
-
-def _by_name(names: Sequence[str]) -> Rows:
-    return np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
-
-
-def _values(listing: Listing, sort: str) -> npt.NDArray[np.float64]:
-    chosen = (column.value(listing) for column in COLUMNS[listing.kind] if column.name == sort and column.value)
-    return next(chosen, listing.mean).astype(np.float64)
-
-
-def _matching(listing: Listing, pattern: str) -> npt.NDArray[np.bool_]:
-    """Every word of the pattern must match: part of a name or label whatever its case, a pattern with * and ?,
-    or ``=late`` for a state."""
-    chosen = np.ones(listing.rows, bool)
-    for word in pattern.lower().split():
-        if word.startswith("="):
-            states = [i for i, state in enumerate(STATES) if state.startswith(word[1:])]
-            chosen &= np.isin(listing.state, states)
-        else:
-            chosen &= np.fromiter(_hits(listing.names, listing.labels, word), bool, listing.rows)
-    return chosen
-
-
-def _hits(names: Sequence[str], labels: Sequence[str], word: str) -> list[bool]:
-    if "*" in word or "?" in word:
-        return [
-            fnmatchcase(name.lower(), word) or fnmatchcase(label.lower(), word)
-            for name, label in zip(names, labels, strict=True)
-        ]
-    return [
-        word in name.lower() or (bool(label) and word in label.lower())
-        for name, label in zip(names, labels, strict=True)
-    ]

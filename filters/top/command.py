@@ -35,7 +35,6 @@ from acquisition.model.identity import host_id
 from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.terminal import say
 from filters.top import columns, plain
-from filters.top.columns import Rows, visible_rows
 from filters.top.contents import Observation, develop, shown
 from filters.top.listings.entities import sets_of
 from filters.top.listings.hosts import list_hosts
@@ -45,7 +44,7 @@ from filters.top.loop import Session
 from filters.top.plain import document
 from filters.top.reading import Feed, Source, Wanted, pace_of, until_next
 from filters.top.terminal import STOPS, Signals, Terminal
-from filters.top.view import Level, View, level_of_host, level_of_set
+from filters.top.view import Level, Rows, View, level_of_host, level_of_set, visible_rows
 
 _DESCRIPTION = """\
 Hosts by heat, the busiest first: their smoothed CPU use (1 - idle - iowait), raw against smoothed, memory, invalid

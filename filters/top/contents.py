@@ -13,6 +13,7 @@ from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.recent import RecentTable
 from acquisition.status.health import Health
 from acquisition.terminal import printable
+from filters.top.columns import OF_VMS
 from filters.top.listings import entities, history
 from filters.top.listings.history import History, history_of_block, history_of_hosts
 from filters.top.listings.hosts import list_hosts
@@ -31,6 +32,7 @@ class Observation(NamedTuple):
     recent: Mapping[Owner, RecentTable] = {}
 
 
+_OF_VMS = tuple(column.name for column in OF_VMS)
 Place = tuple[int, str, int | None]  #: host, resource set, entity
 
 
@@ -122,7 +124,7 @@ def _opened(observation: Observation, place: Place, before: Opened | None) -> Op
     if metrics:
         listing = entities.list_metrics(block, snapshot.now, entity)
     else:
-        listing = entities.list_entities(block, snapshot.now, snapshot.placements)
+        listing = entities.list_entities(block, snapshot.now, _OF_VMS, snapshot.placements)
     past = history_of_block(listing, block, entity, observation.recent, past)
     return Opened(listing, history.advance(past, listing), title)
 

@@ -29,7 +29,7 @@ KEYS = (
     ("Tab", "in a host: VMs, processes, its own metrics"),
     ("/", "filter by name; * and ? are wildcards, =late =down =current are states; Esc clears"),
     ("s S", "order by the next, the previous column"),
-    ("c m i a n t", "order by CPU, memory, invalid samples, age, name, state"),
+    (" ".join(column.key for column in columns.KEYED), f"order by {', '.join(one.word for one in columns.KEYED)}"),
     ("r", "reverse the order"),
     ("p Space", "pause: the picture stands still, keys work on; its age is shown"),
     ("1 2 ?", "hosts, shards and books, this help"),
@@ -38,10 +38,7 @@ KEYS = (
 )
 #: Longest filter that can be typed.
 LONGEST = 60
-_LETTERS = {
-    "c": columns.CPU, "m": columns.MEMORY, "i": columns.INVALID,
-    "a": columns.AGE, "n": columns.NAME, "t": columns.STATE,
-}  # fmt: skip
+_LETTERS = {column.key: column.name for column in columns.KEYED}
 _TEXTS = (HELP, SHARDS)
 
 

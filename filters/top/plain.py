@@ -9,10 +9,11 @@ from acquisition.model import codes
 from acquisition.shards.servers.status import HEALTH, ShardStatus
 from acquisition.snapshot.values.states import STATES
 from filters.text.quantities import ABSENT, digits, quantity, seconds
-from filters.top.columns import Column, Rows, columns_of, figure, has_figures
+from filters.top.columns import Column, columns_of, figure, has_figures
 from filters.top.contents import Observation
 from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look
+from filters.top.view import Rows
 
 _WORDS = {HOSTS: "host", ENTITIES: "entity", METRICS: "metric"}
 

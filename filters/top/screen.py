@@ -20,13 +20,13 @@ from acquisition.terminal import printable
 from acquisition.wire.records import planes
 from filters.text.quantities import seconds
 from filters.text.states import state_style
-from filters.top.columns import COLUMNS, Cell, Column, Row, Rows, figure, has_figures, laid_out, visible_rows
+from filters.top.columns import COLUMNS, Cell, Column, Row, figure, has_figures, laid_out
 from filters.top.contents import Contents, Opened, place_of, shown
 from filters.top.key_actions import KEYS
 from filters.top.listings.history import History, empty
 from filters.top.listings.listing import HOSTS, STATE_CURRENT, Listing
 from filters.top.look import Look
-from filters.top.view import HELP, SHARDS, Level, Page, View, position, scrolled
+from filters.top.view import HELP, SHARDS, Level, Page, Rows, View, position, scrolled, visible_rows
 
 _FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q quit"
 _REST = 2  #: the line of titles and the footer
@@ -91,7 +91,7 @@ def _table(listing: Listing, past: History, rows: Rows, level: Level, page: Page
         return [*lines, Text(frame.look.text(f"  {nothing}"), "yellow")]
     chosen = position(level, page) - level.first
     for line, at in enumerate(on_page):
-        lines.append(_row(Row(listing, past, at, 0, frame.look), columns, line == chosen))
+        lines.append(_row(Row(listing, past, at, 0, frame.look.levels), columns, line == chosen, frame.look))
     return lines
 
 
@@ -107,9 +107,9 @@ def _titles(columns: Sequence[tuple[Column, int]], level: Level, look: Look) -> 
     return text
 
 
-def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool) -> Text:
+def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool, look: Look) -> Text:
     """A row of figures, or the reason why there are none in their place: no figure looks idle."""
-    listing, at, look = row.listing, row.at, row.look
+    listing, at = row.listing, row.at
     text = Text(look.text("▸") if chosen else " ", "reverse" if chosen else "")
     if has_figures(listing, at):
         for column, width in columns:
@@ -117,7 +117,7 @@ def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool) -> Text:
             text.append(look.fitted(cell.text, width, column.right, middle=column is columns[0][0]), cell.style)
             text.append(" ")
     else:
-        _without_figures(text, row, columns)
+        _without_figures(text, row, columns, look)
     if chosen:
         text.stylize("reverse")
     return text
@@ -127,8 +127,8 @@ def _cell(column: Column, row: Row) -> Cell:
     return column.cell(row) if column.cell is not None else Cell("")
 
 
-def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]]) -> None:
-    listing, at, look = row.listing, row.at, row.look
+def _without_figures(text: Text, row: Row, columns: Sequence[tuple[Column, int]], look: Look) -> None:
+    listing, at = row.listing, row.at
     state = STATES[listing.state[at]]
     name, name_width = columns[0]
     room = sum(width for _, width in columns[1:]) + max(0, len(columns) - 2)

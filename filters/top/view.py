@@ -1,12 +1,21 @@
-"""What the person at the terminal has chosen, as a value: a path of levels, each with its own order and selection."""
+"""View chosen at the terminal, and the rows of a listing that it shows.
+
+It is a path of levels, each with its own order and selection.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from acquisition.model.metric import HOST_SET
+from acquisition.snapshot.values.states import STATES
 from filters.top import columns
-from filters.top.listings.listing import ENTITIES, HOSTS, METRICS
+from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, Listing
 
 SHARDS = "shards"
 HELP = "help"
@@ -88,3 +97,60 @@ def scrolled(level: Level, page: Page) -> Level:
     at = position(level, page)
     first = max(at - height + 1, min(level.first, at, max(0, len(page.ids) - height)))
     return level._replace(first=max(0, first))
+
+
+# -- Which rows of a listing are shown, and in which order.
+
+Rows = npt.NDArray[np.intp]
+
+
+def visible_rows(listing: Listing, sort: str, backwards: bool, pattern: str) -> Rows:
+    """Indexes of the rows that a filter leaves, in order: greatest first (names: alphabetically), or ``backwards``.
+
+    Rows without the value that is sorted by come last in both directions: missing is neither most nor
+    least. Among equals the name decides.
+    """
+    rows = np.flatnonzero(_matching(listing, pattern))
+    by_name = rows if listing.kind == HOSTS else rows[_by_name([listing.names[i] for i in rows.tolist()])]
+    if sort == columns.NAME:
+        return by_name[::-1] if backwards else by_name
+    if sort == columns.AS_IS:
+        return rows[::-1] if backwards else rows
+    value = _values(listing, sort)[by_name]
+    known = np.isfinite(value)
+    order = np.argsort(value[known] if backwards else -value[known], kind="stable")
+    return np.concatenate([by_name[known][order], by_name[~known]])
+
+
+def _by_name(names: Sequence[str]) -> Rows:
+    return np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
+
+
+def _values(listing: Listing, sort: str) -> npt.NDArray[np.float64]:
+    chosen = (column.value(listing) for column in columns.COLUMNS[listing.kind] if column.name == sort and column.value)
+    return next(chosen, listing.mean).astype(np.float64)
+
+
+def _matching(listing: Listing, pattern: str) -> npt.NDArray[np.bool_]:
+    """Every word of the pattern must match: part of a name or label whatever its case, a pattern with * and ?,
+    or ``=late`` for a state."""
+    chosen = np.ones(listing.rows, bool)
+    for word in pattern.lower().split():
+        if word.startswith("="):
+            states = [i for i, state in enumerate(STATES) if state.startswith(word[1:])]
+            chosen &= np.isin(listing.state, states)
+        else:
+            chosen &= np.fromiter(_hits(listing.names, listing.labels, word), bool, listing.rows)
+    return chosen
+
+
+def _hits(names: Sequence[str], labels: Sequence[str], word: str) -> list[bool]:
+    if "*" in word or "?" in word:
+        return [
+            fnmatchcase(name.lower(), word) or fnmatchcase(label.lower(), word)
+            for name, label in zip(names, labels, strict=True)
+        ]
+    return [
+        word in name.lower() or (bool(label) and word in label.lower())
+        for name, label in zip(names, labels, strict=True)
+    ]

@@ -16,7 +16,7 @@ from experiments.fuzz import fields, frames, lines
 from experiments.fuzz.guard import Hang, bounded, growth
 from experiments.fuzz.line_oracle import Unsound
 from filters.kernels import numpy_step
-from filters.service.ticks import event_recorder as teller
+from filters.service.ticks import event_recorder
 from filters.worker.step import native
 from probes.checks import range as range_check
 from probes.tools import pidstat_header, vmstat
@@ -92,7 +92,7 @@ def test_the_oracle_sees_values_out_of_range(monkeypatch):
         (position, "MOST", 2**64),
         (position, "is_possible", bool),
         (status, "_text", str),
-        (teller, "_OF_A_HOST", re.compile("hot:.*", re.DOTALL)),
+        (event_recorder, "_OF_A_HOST", re.compile("hot:.*", re.DOTALL)),
         (happenings, "_is_text", bool),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 from acquisition.model.identity import identity
 from acquisition.model.metric import resource_set_id
 from filters.archive.database.binary import Row
-from filters.archive.database.types import dumps
+from filters.archive.database.schema import dumps
 from filters.archive.minutes.escape import escape, signed, text_hash
 from filters.archive.minutes.values import DAY, Batch, Copy, MinuteMatrix, Series, Statistic
 

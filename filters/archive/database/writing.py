@@ -15,8 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from filters.archive.database import binary
 from filters.archive.database.binary import Row
-from filters.archive.database.schema import metadata
-from filters.archive.database.types import Array, Unsigned
+from filters.archive.database.schema import Array, Unsigned, metadata
 
 #: Table -> column -> what becomes of it when its row is written again; other columns become the new value.
 _WIDENED: Mapping[str, Mapping[str, str]] = {

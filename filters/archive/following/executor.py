@@ -1,4 +1,4 @@
-"""Calls of a store in a thread of their own: a database that hangs holds up neither reading nor the end."""
+"""Executor of store calls: a thread, so that a hung database blocks nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from filters.archive.database.store import Store
 Call = Callable[[Store], Any]
 
 
-class Desk:
+class Executor:
     """One call at a time; its outcome is handled in ``turn``, in the thread of the caller."""
 
     def __init__(self, store: Store) -> None:

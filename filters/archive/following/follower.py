@@ -1,8 +1,8 @@
-"""Follows the raw streams into the database: reads once a second, commits what is due, claims what it still needs.
+"""Follower: reads raw streams once a second and commits them to the database.
 
-One round trip per shard and second; the database is asked in a thread of its own
-(``filters.archive.following.executor``). While it takes nothing, what is due waits and nothing more is read: the streams
-hold it, as far as they reach back. Neither probes nor filters notice.
+It claims in the shards what it still needs. One round trip per shard and second; the database is called in a thread of
+its own (``executor``). While it takes nothing, what is due waits and nothing more is read: the streams hold it, as far
+as they reach back. Neither probes nor filters notice.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from filters.archive.database.errors import ArchiveError, ArchiveRejected, Archi
 from filters.archive.database.store import Store
 from filters.archive.following import claims, sifting
 from filters.archive.following.entry_ids import START
-from filters.archive.following.executor import Desk
+from filters.archive.following.executor import Executor
+from filters.archive.following.known_sets import Counts
 from filters.archive.following.leases import Leases
-from filters.archive.following.partition import Counts, Partition, Rules
+from filters.archive.following.partition import Partition, Rules
 from filters.archive.following.raw_streams import RawStreams
 from filters.archive.following.witness import Witness
-from filters.archive.minutes.gathering import together
+from filters.archive.minutes.gathering import Whereabouts, together
 from filters.archive.minutes.values import Batch, Cursor, MinuteMatrix, Position
-from filters.archive.minutes.whereabouts import Whereabouts
 
 LOG = log.category("archive.follower")
 _EVERY = 1.0  #: seconds between two reads
@@ -67,7 +67,7 @@ class Follower:
         limits: Limits | None = None,
     ) -> None:
         self._cluster, self._layout, self._leases, self._log = cluster, layout, leases, log
-        self._desk = Desk(store)
+        self._executor = Executor(store)
         self._limits = limits or Limits()
         self._followed: dict[int, Partition] = {}
         self._streams = RawStreams(cluster, self._followed, self._limits.read_bytes, log)
@@ -120,7 +120,7 @@ class Follower:
             self._hear(0.0)
             if self._leases.turn(began):
                 self._let_go()
-            if self._desk.idle and began >= self._retry_at:
+            if self._executor.idle and began >= self._retry_at:
                 self._ask()
             if self._may_read(began):
                 more = self._streams.read()
@@ -141,7 +141,7 @@ class Follower:
         if more:
             return 0.0
         due = began + _EVERY - time.monotonic()
-        return max(_SOON, due if self._desk.idle else min(_SOON, due))
+        return max(_SOON, due if self._executor.idle else min(_SOON, due))
 
     def leave(self) -> None:
         """Let others follow what it has followed. Raises ShardError."""
@@ -152,10 +152,10 @@ class Follower:
         deadline = time.monotonic() + _FINISH_SECONDS
         more = True
         while more or self._pending is not None or self._seeking:
-            if self._pending is None and self._desk.idle and not self._seeking:  # it may be asked for cursors
+            if self._pending is None and self._executor.idle and not self._seeking:  # it may be asked for cursors
                 more = self._streams.read()
                 more |= self._close_what_is_due(finish=not more)
-            elif self._desk.idle:
+            elif self._executor.idle:
                 self._ask()
             self._hear(_SOON)
             if time.monotonic() > deadline:
@@ -164,7 +164,7 @@ class Follower:
     def _tell(self) -> None:
         if self._log.calm(SHARDS, 2 * _EVERY):
             self._log.over(SHARDS, "the shards answer again")
-        if self._desk.waited > _PATIENCE:
+        if self._executor.waited > _PATIENCE:
             self._trouble = "the database does not answer"
             self._log.lasts(DATABASE, f"{self._trouble}; the streams keep what is not read", "hangs")
 
@@ -174,13 +174,13 @@ class Follower:
         """What the database is asked next: to write what is pending, where partitions are that are new here, or what it
         knows of resource sets that are."""
         if self._pending is not None:
-            self._desk.ask(partial(_write, self._pending), self._written)
+            self._executor.ask(partial(_write, self._pending), self._written)
         elif fresh := self._leases.held - self._followed.keys():
             published = claims.published(self._cluster, self._layout, fresh)
-            self._desk.ask(lambda store: store.cursors(fresh), partial(self._loaded, published))
+            self._executor.ask(lambda store: store.cursors(fresh), partial(self._loaded, published))
         elif seeking := self._seeking:
             wanted = frozenset().union(*(partition.sought for partition in seeking))
-            self._desk.ask(lambda store: store.positions(wanted), partial(self._recalled, seeking))
+            self._executor.ask(lambda store: store.positions(wanted), partial(self._recalled, seeking))
 
     @property
     def _seeking(self) -> list[Partition]:
@@ -194,12 +194,12 @@ class Follower:
     def _hear(self, patience: float) -> None:
         """Look whether the database has answered. Raises ArchiveError where waiting would not help."""
         try:
-            self._desk.turn(patience)
+            self._executor.turn(patience)
         except ArchiveRejected as error:
             batch = self._pending
             assert batch is not None
             self._log.tell(f"{error}: looking for what it is", "rejected")
-            self._desk.ask(lambda store: sifting.refused(batch, store.accepts), partial(self._sifted, str(error)))
+            self._executor.ask(lambda store: sifting.refused(batch, store.accepts), partial(self._sifted, str(error)))
         except ArchiveError as error:
             if not error.passing:
                 raise
@@ -277,13 +277,13 @@ class Follower:
         """While a commit is under way reading goes on, for a moment; while none succeeds it does not."""
         if not self._followed or now < self._retry_at:
             return False
-        return self._pending is None or (self._retry == _RETRY and self._desk.waited < _PATIENCE)
+        return self._pending is None or (self._retry == _RETRY and self._executor.waited < _PATIENCE)
 
     # ---------------------------------------------------------------- closing
 
     def _close_what_is_due(self, finish: bool) -> bool:
         """Close minutes that are over, of so many partitions as fit into one transaction; whether some did not fit."""
-        if self._pending is not None or not self._desk.idle:
+        if self._pending is not None or not self._executor.idle:
             return False
         due, samples, left = [], 0, False
         for number, partition in self._followed.items():

@@ -17,19 +17,19 @@ from acquisition.model.ticks import exact_interval
 from acquisition.wire import frame as wire
 from acquisition.wire import keys, readers, table
 from acquisition.wire.archived import Archived
-from acquisition.wire.frame import MOST_COUNTED, Frame
+from acquisition.wire.frame import Frame
 from acquisition.wire.rejected import Limits
 from acquisition.wire.signature import Verifier
 from acquisition.wire.stream_id import is_before, parse
 from filters.archive.following import state as states
 from filters.archive.following.entry_ids import START, after, before
+from filters.archive.following.known_sets import Counts, KnownSets
 from filters.archive.following.state import State
-from filters.archive.minutes.gathering import Parts
+from filters.archive.minutes.gathering import Parts, Whereabouts
 from filters.archive.minutes.intake import Intake
 from filters.archive.minutes.minute import Minute
 from filters.archive.minutes.notes import Notes
 from filters.archive.minutes.numbers import Numbers
-from filters.archive.minutes.positions import Positions
 from filters.archive.minutes.resource_set import ResourceSet
 from filters.archive.minutes.values import (
     DAY,
@@ -43,14 +43,10 @@ from filters.archive.minutes.values import (
     Series,
     Statistic,
 )
-from filters.archive.minutes.whereabouts import Whereabouts
 
 CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
 _HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
-_FORGET_MS = 3_600_000  #: longer than any stream reaches back
-_SILENT_MS = 60_000  #: since a set reported, and it may leave the memory
-_MOST_SILENT = 8  #: sets of a partition that stay all the same, so that a restart of some hosts asks no database
 _AGAIN_MS = 60_000  #: before the cursor, that is read once more
 _CONFIGURED = Archive()
 
@@ -63,14 +59,6 @@ class Rules(NamedTuple):
     retention: float = _CONFIGURED.minutes_days * DAY
     percentiles: tuple[str, ...] = ()
     limits: Limits = Limits()
-
-
-class Counts(NamedTuple):
-    """Samples: durable in the archive, never to be in it, and in memory alone."""
-
-    archived: int
-    gap: int
-    open: int
 
 
 class Partition:
@@ -92,17 +80,15 @@ class Partition:
         self.entry = START  #: the oldest that is still needed, as of the last commit
         self._rules = rules
         self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
-        self._sets: dict[tuple[int, int], ResourceSet] = {}
+        self._sets = KnownSets()
         self._closed = 0  #: minutes that begin before it are closed
         self._notes = Notes(number)
         self._intake = Intake(number, partitions, rules.limits, verifier, self._notes)
         self._news = False
         self._late_since = 0  #: milliseconds of the first entry that came late, or event, and is not written
-        self._positions = Positions()
         self._reached = START  #: the newest entry that was taken, whatever is read again
         self._returned = b""  #: as ``State`` has it
         self.returning = False  #: that the database has gone back is not durable yet
-        self._past = [0, 0]  #: archived samples and gaps of sets that were forgotten
         self.sought: set[tuple[int, int]] = set()  #: (host, resource set) that the database is to be asked for
 
     # ---------------------------------------------------------------- going on
@@ -111,12 +97,12 @@ class Partition:
         """Go on behind a commit that this or another archiver made."""
         self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
         self.read = self._reached = before(self.entry)
-        self._closed, (archived, gap), sets, self._returned = states.decode(cursor.state)
-        self._past = [archived, gap]
+        self._closed, past, sets, self._returned = states.decode(cursor.state)
+        self._sets = KnownSets(past)
         for document in sets:
-            self._set(*document[:2]).restore(document)
+            self._sets.of(*document[:2]).restore(document)
             self._intake.sizes.note(document[0], document[1], 0)
-        self._positions = Positions(one for one in cursor.positions if one[:2] in self._sets)
+        self._sets.recall(one for one in cursor.positions if one[:2] in self._sets)
         self.rewind()  # the shard may be another one by now
 
     def rewind(self) -> None:
@@ -137,30 +123,25 @@ class Partition:
     @property
     def counts(self) -> Counts:
         """The books of this partition."""
-        (archived, gap), waiting = self._past, 0
-        for one in self._sets.values():
-            archived += one.archived - one.unwritten
-            gap += one.gap + sum(known.gap for known in one.numbers.values())
-            waiting += one.open_samples + one.unwritten
-        return Counts(archived, min(gap, MOST_COUNTED), waiting)
+        return self._sets.counts
 
     @property
     def books(self) -> list[Archived]:
         """The same of each resource set of each host that reported within an hour."""
-        return [one.books for one in self._sets.values()]
+        return [one.books for one in self._sets]
 
     @property
     def open_episodes(self) -> int:
         """Episodes that may go on."""
-        return sum(len(one.episodes) for one in self._sets.values())
+        return sum(len(one.episodes) for one in self._sets)
 
     def nameless(self) -> list[tuple[int, int]]:
         """The sets whose table has not been seen: the filter may hold it."""
-        return [key for key, one in self._sets.items() if one.table is None and (one.minutes or one.late)]
+        return [one.key for one in self._sets if one.table is None and (one.minutes or one.late)]
 
     def learn(self, host: int, resource_set: int, payload: bytes) -> None:
         """The table of a set. Raises FrameError."""
-        self._set(host, resource_set).learn(table.decode(payload))
+        self._sets.of(host, resource_set).learn(table.decode(payload))
 
     # ---------------------------------------------------------------- entries
 
@@ -184,11 +165,11 @@ class Partition:
     def recall(self, found: Iterable[Position]) -> None:
         """What the database knows of the sets that are ``sought``."""
         for key in self.sought:
-            self._set(*key)
+            self._sets.of(*key)
         for position in found:
-            one = self._set(position.host, position.resource_set)
+            one = self._sets.of(position.host, position.resource_set)
             one.numbers[position.epoch], one.heard[position.epoch] = Numbers.resumed(position.sequence), 0
-            self._positions.recall(position)
+            self._sets.recall([position])
         self.sought = set()
 
     def _may_be_spilled(self, frame: Frame) -> bool:
@@ -215,19 +196,19 @@ class Partition:
     def written(self) -> None:
         """What was closed is durable."""
         self.returning = False
-        for one in self._sets.values():
+        for one in self._sets:
             one.unwritten = 0
 
     def refuse(self, minute: MinuteMatrix) -> None:
         """A minute that cannot be stored will never be in the archive."""
-        one = self._set(minute.series.host, minute.series.resource_set)
+        one = self._sets.of(minute.series.host, minute.series.resource_set)
         samples = int(minute.values[Statistic.COUNT].sum())
         one.archived -= samples
         one.gap += samples
         one.unwritten -= samples
 
     def _take(self, entry: bytes, frame: Frame) -> int:
-        one, now = self._set(frame.host, frame.resource_set), parse(entry)[0]
+        one, now = self._sets.of(frame.host, frame.resource_set), parse(entry)[0]
         known = one.numbers.get(frame.epoch)
         if known is None:
             known = one.numbers[frame.epoch] = Numbers.before(frame.sequence, frame.made)
@@ -287,13 +268,6 @@ class Partition:
         found.first = min(found.first, entry, key=parse)
         found.add(frame, time, now)
 
-    def _set(self, host: int, resource_set: int) -> ResourceSet:
-        key = (host, resource_set)
-        found = self._sets.get(key)
-        if found is None:
-            found = self._sets[key] = ResourceSet(host, resource_set)
-        return found
-
     def happened(self, event: Event) -> None:
         """An event that others have reported; it is written a grace later at the latest."""
         self._notes.note(event)
@@ -318,43 +292,24 @@ class Partition:
         this object goes on."""
         self._closed = max(self._closed, self._closing(now))
         if finish:
-            open_ones = [key[1] + MINUTE for one in self._sets.values() for key in one.minutes]
+            open_ones = [key[1] + MINUTE for one in self._sets for key in one.minutes]
             self._closed = max([self._closed, *open_ones])
         parts = Parts(self._notes.tell(), self._whereabouts)
         self._late_since = 0
-        for one in self._sets.values():
+        for one in self._sets:
             parts.close_set(one, self._closed, self._rules.percentiles)
-        changed = self._positions.changed(self._sets.values())
-        self._forget(now, parts)
-        firsts = [minute.first for one in self._sets.values() for minute in one.minutes.values()]
+        changed = self._sets.changed()
+        for gone in self._sets.forget(now):
+            parts.episodes += gone.episodes.end()
+            parts.entities += gone.changed(gone.inventory.end())
+            self._intake.sizes.remove(*gone.key)
+        firsts = [minute.first for one in self._sets for minute in one.minutes.values()]
         self.entry = min(firsts, key=parse, default=after(self.read))
         previous, self.commit_id = self.commit_id, int.from_bytes(os.urandom(8)) >> 1 or 1
         self._news = bool(firsts) or self.open_episodes > 0
-        entry, forgotten = self.entry.decode(), self._positions.forgotten()
+        entry, forgotten = self.entry.decode(), self._sets.over()
         return parts.batch(Advance(self.number, previous, self.commit_id, entry, self._state(), changed, forgotten))
 
     def _state(self) -> bytes:
-        archived, gap = self._past
-        sets = tuple(one.document() for one in self._sets.values())
-        return states.encode(State(self._closed, (archived, gap), sets, self._returned))
-
-    def _forget(self, now: int, parts: Parts) -> None:
-        """Let epochs go that were silent for so long that no stream holds anything of them; and of the sets
-        that are silent all but some: the database has what is needed when they come back."""
-        for one in list(self._sets.values()):
-            for epoch in one.forget(now - _FORGET_MS):
-                self._positions.forget(one, epoch)
-            if not (one.numbers or one.unwritten):
-                self._let_go(one, parts)
-        silent = [one for one in self._sets.values() if one.is_durable and one.newest < now - _SILENT_MS]
-        for one in sorted(silent, key=lambda one: one.newest)[: max(0, len(silent) - _MOST_SILENT)]:
-            self._positions.spill(one)
-            one.forget(now)
-            self._let_go(one, parts)
-
-    def _let_go(self, one: ResourceSet, parts: Parts) -> None:
-        parts.episodes += one.episodes.end()
-        parts.entities += one.changed(one.inventory.end())
-        self._past = [self._past[0] + one.archived, self._past[1] + one.gap]
-        del self._sets[one.host, one.resource_set]
-        self._intake.sizes.remove(one.host, one.resource_set)
+        sets = tuple(one.document() for one in self._sets)
+        return states.encode(State(self._closed, self._sets.past, sets, self._returned))

@@ -36,6 +36,11 @@ class ResourceSet:
         self._unnamed: dict[int, Change] = {}
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Host and resource set."""
+        return self.host, self.resource_set
+
+    @property
     def open_samples(self) -> int:
         """Samples that are in memory alone."""
         return sum(minute.rollup.samples for held in (self.minutes, self.late) for minute in held.values())

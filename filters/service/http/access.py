@@ -1,7 +1,7 @@
-"""Access to the service: reading is free on loopback and needs a token and TLS elsewhere; writing needs a token of
-its own everywhere.
+"""Access control: tokens, TLS, and how often each client may write.
 
-The token is compared in constant time. Without a token, a request must name this machine by a loopback
+Reading is free on loopback and needs a token and TLS elsewhere; writing needs a token of its own everywhere. The token
+is compared in constant time. Without a token, a request must name this machine by a loopback
 name (Host, RFC 9110 section 7.2): a web page that had its own name resolve to 127.0.0.1 could
 otherwise read everything through its visitor's browser.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import math
 import os
 import re
 import ssl
@@ -29,6 +30,8 @@ _MAKE_TOKEN = "head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE"
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]{1,5})?")
 _UNAUTHORIZED = {b"www-authenticate": b'Bearer realm="shardpulse"'}
 _WRITE_KEY = "key serve.write_token_file"
+_BURST_SECONDS = 10.0  #: worth of requests that may come at once
+_MOST_CALLERS = 10_000  #: that are remembered; the one whose last request is oldest is forgotten first
 
 
 class Access(NamedTuple):
@@ -163,3 +166,28 @@ def tls_context(chosen: Access) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(chosen.certificate, chosen.key, password=lambda: "")
     return context
+
+
+class Rates:
+    """Takes ``per_second`` requests of each caller, and ten seconds' worth, at least one, at once."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._cost = 1.0 / per_second
+        self._burst = max(self._cost, _BURST_SECONDS)
+        self._full: dict[str, float] = {}  #: when a caller's bucket is full again, the newest caller last
+
+    def take(self, caller: str, now: float) -> None:
+        """Take one request at ``now`` (seconds, monotonic). Raises Problem (429) where it is one too many."""
+        full = max(self._full.pop(caller, now), now) + self._cost
+        wait = full - now - self._burst
+        self._full[caller] = full - self._cost if wait > 0.0 else full
+        if len(self._full) > _MOST_CALLERS:
+            del self._full[next(iter(self._full))]
+        if wait > 0.0:
+            seconds = math.ceil(wait)
+            detail = (
+                f"more than [serve.limits] writes_per_second ({self._per_second:g}) came from {caller}: "
+                f"send this again in {seconds} s"
+            )
+            raise Problem(429, "too-many-reports", detail, {b"retry-after": b"%d" % seconds})

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.types import Receive, Scope, Send
 
-from filters.service.http.answer import conditions, matches
+from filters.service.ticks.tick_cache import conditions, matches
 
 _HIDDEN = (".py", ".pyc", ".pyi")
 _INDEX = "index.html"

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from acquisition.snapshot.values.rows import Selection
 from acquisition.snapshot.values.states import STATES
 from filters.service.http.problem import Problem, bad_request
 
@@ -107,17 +106,6 @@ def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dic
         if len(found[name]) > parameter.most_values:
             raise bad_request(f"{name} has more than {_values(parameter.most_values)}", name)
     return found
-
-
-def selection(values: Values) -> Selection:
-    """The patterns of ``host``, ``set``, ``entity`` and ``metric``, compiled."""
-    return Selection.of(*(values.get(name, ()) for name in ("host", "set", "entity", "metric")))
-
-
-def number(values: Values, parameter: Parameter) -> int:
-    """The value of a number, its maximum where it is not given."""
-    given = values.get(parameter.name)
-    return int(given[0]) if given else parameter.most
 
 
 def canonical(values: Values) -> str:

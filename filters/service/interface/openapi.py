@@ -1,4 +1,4 @@
-"""The interface description (OpenAPI 3.1), made from the same parameters and types that the service works with."""
+"""Interface description (OpenAPI 3.1), made from declarations of resources."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from acquisition import __version__
+from filters.documents.encoding import encode
+from filters.service.http.parameters import Values
 from filters.service.http.problem import ProblemDocument
-from filters.service.interface.resource import Resource
+from filters.service.interface.resource import Parts, Resource
+from filters.service.ticks.tick_cache import Answer, send_answer
 
 _TEMPLATE = "#/components/schemas/{name}"
 _WRITER = "writer"  #: the token that writing needs
@@ -36,6 +40,18 @@ _PROBLEMS = {
     "431": "The headers are too long.",
     "503": "The shards cannot be read now, or too much is asked at once; age_seconds is that of the last picture.",
 }
+
+
+def description(others: Sequence[Resource], parts: Parts) -> Resource:
+    """The resource of the description: of other resources, and of itself."""
+    own = Resource("/openapi.json", "openapi", "This description (OpenAPI 3.1)", {"type": "object"})
+    body = encode(document([*others, own], parts.token))
+    answer = Answer(body, f'W/"{len(body)}-{hash(body) & 0xFFFFFFFF:x}"'.encode())
+
+    async def handle(_: Values, scope: Scope, __: Receive, send: Send) -> None:
+        await send_answer(answer, scope, send)
+
+    return own._replace(handle=handle)
 
 
 def document(resources: Sequence[Resource], token: bool) -> dict[str, Any]:

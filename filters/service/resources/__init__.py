@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from acquisition import plugins
+from filters.service.interface import openapi
 from filters.service.interface.resource import Declare, Parts, Resource
 from filters.service.resources import (
-    description,
     entities,
     figures,
     heat,
@@ -41,7 +41,7 @@ def declared(parts: Parts) -> tuple[Resource, ...]:
     known: dict[str, Declare] = plugins.registered(plugins.RESOURCES, REGISTRY)
     found = [resource for declare in known.values() for resource in declare(parts)]
     found.append(stream.of(found, parts))
-    return (*found, description.of(found, parts))
+    return (*found, openapi.description(found, parts))
 
 
 __all__ = ["REGISTRY", "declared"]

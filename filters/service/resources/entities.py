@@ -12,8 +12,7 @@ from filters.documents.figures import READING as FIGURES_OF_READING
 from filters.judging.whereabouts import whereabouts
 from filters.service.http.parameters import METRIC, READING
 from filters.service.http.problem import not_found
-from filters.service.interface.resource import Parts, Request, Resource, fields
-from filters.service.interface.selecting import require, selected
+from filters.service.interface.resource import Parts, Request, Resource, fields, require, selected
 from filters.service.ticks.tick_cache import TickCache
 
 _IN_HEX = re.compile("[0-9A-Fa-f]{16}")

@@ -20,8 +20,7 @@ from filters.service.http.parameters import (
     TOP,
 )
 from filters.service.http.problem import not_found
-from filters.service.interface.resource import Parts, Request, Resource, fields
-from filters.service.interface.selecting import hint, selected
+from filters.service.interface.resource import Parts, Request, Resource, fields, hint, selected
 from filters.service.ticks.tick_cache import TickCache
 
 

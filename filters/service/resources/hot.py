@@ -10,9 +10,8 @@ from filters.documents.encoding import encode_long
 from filters.documents.verdicts import FIELDS, LISTED, HotDocument, hot_document
 from filters.judging.judge import judge_otherwise
 from filters.judging.sources import host_owners
-from filters.service.http.parameters import HOST, LABEL, LIMIT, Parameter, number
-from filters.service.interface.resource import Parts, Request, Resource, fields
-from filters.service.interface.selecting import hosts_of, verdicts_of
+from filters.service.http.parameters import HOST, LABEL, LIMIT, Parameter
+from filters.service.interface.resource import Parts, Request, Resource, fields, hosts_of, verdicts_of
 from filters.service.ticks.tick_cache import TickCache
 
 OUTCOME = Parameter(
@@ -38,7 +37,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         (name,) = request.chosen("rule", (made.method.rule.name,))
         decided = made if name == made.method.rule.name else otherwise(cache, methods[name])
         outcomes, chosen = request.chosen("outcome", LISTED), request.chosen("fields", FIELDS)
-        most = number(request.values, LIMIT)
+        most = request.number(LIMIT)
         return encode_long(hot_document(decided, outcomes, chosen, hosts, cache.number, most), *Outcome)
 
     return (

@@ -8,14 +8,12 @@ from starlette.types import Receive, Scope, Send
 
 from acquisition.errors import ShardpulseError
 from acquisition.status.health import Health
-from filters import exposition
-from filters.prometheus import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax
-from filters.prometheus.options import HOSTS, INPUTS
+from filters.prometheus import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax, negotiate, render
+from filters.prometheus.samples import HOSTS, INPUTS
 from filters.service.http import parameters
-from filters.service.http.answer import send_answer
 from filters.service.http.parameters import Parameter, Values
 from filters.service.interface.resource import Parts, Resource
-from filters.service.ticks.tick_cache import TickCache
+from filters.service.ticks.tick_cache import TickCache, send_answer
 
 #: What a scrape may narrow or widen: the cardinality that its Prometheus has to bear.
 _PARAMETERS = (
@@ -41,26 +39,26 @@ class Scrape:
     """Answers scrapes; what only depends on names is prepared once."""
 
     def __init__(self, parts: Parts) -> None:
-        self._desk = parts.desk
+        self._executor = parts.executor
         self._condition = parts.condition
         self._prepared = Prepared()
 
     async def answer(self, values: Values, scope: Scope, _: Receive, send: Send) -> None:
         """One scrape. Raises Problem (503)."""
-        cache = self._desk.newest.current()
+        cache = self._executor.newest.current()
         accept = b",".join(value for name, value in scope["headers"] if name == b"accept").decode("latin-1")
-        form = exposition.negotiate(accept or None)
+        form = negotiate(accept or None)
         try:
             health = (await self._condition.look()).health
         except ShardpulseError:
             health = None
         build = partial(self._build, form, health, _chosen(values))
         key = f"/metrics {form.content_type} {parameters.canonical(values)}"
-        answer = await self._desk.answer(key, build, form.content_type.encode(), cache)
+        answer = await self._executor.answer(key, build, form.content_type.encode(), cache)
         await send_answer(answer, scope, send)
 
     def _build(self, form: Syntax, health: Health | None, options: Options, cache: TickCache) -> bytes:
-        return exposition.render(cache.snapshot, health, options, form, self._prepared, cache.tables)
+        return render(cache.snapshot, health, options, form, self._prepared, cache.tables)
 
 
 def _chosen(values: Values) -> Options:

@@ -22,7 +22,6 @@ from acquisition.snapshot import Snapshot
 from filters.decisions.migrations import Log, Migration
 from filters.documents.encoding import encode
 from filters.judging import migration_store
-from filters.service.http.answer import JSON
 from filters.service.http.parameters import Values
 from filters.service.http.problem import Problem, bad_request
 from filters.service.interface.reporting import (
@@ -34,6 +33,7 @@ from filters.service.interface.reporting import (
     with_names,
 )
 from filters.service.interface.resource import Parts, Resource
+from filters.service.ticks.tick_cache import JSON
 
 _BODY_SECONDS = 10.0
 _MOST_WAITING = 64

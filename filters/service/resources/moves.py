@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from filters.documents.encoding import encode
 from filters.documents.verdicts import PROPOSALS, MovesDocument, moves_document, narrowed
-from filters.service.http.parameters import ENTITY_LABEL, HOST, LABEL, LIMIT, Parameter, number
-from filters.service.interface.resource import Parts, Request, Resource
-from filters.service.interface.selecting import decided_of, entity_labels, hosts_of, require_labels
+from filters.service.http.parameters import ENTITY_LABEL, HOST, LABEL, LIMIT, Parameter
+from filters.service.interface.resource import (
+    Parts,
+    Request,
+    Resource,
+    decided_of,
+    entity_labels,
+    hosts_of,
+    require_labels,
+)
 from filters.service.ticks.tick_cache import TickCache
 
 LISTS = Parameter("list", "lists to answer with (default: all)", PROPOSALS)
@@ -22,7 +29,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             require_labels(ENTITY_LABEL, vms, entity_labels(cache, labels))
         if made.plan is not None and request.values:
             made = made._replace(plan=narrowed(made.plan, sources, vms))
-        chosen, most = request.chosen(LISTS.name, PROPOSALS), number(request.values, LIMIT)
+        chosen, most = request.chosen(LISTS.name, PROPOSALS), request.number(LIMIT)
         return encode(moves_document(made, chosen, most, cache.number))
 
     return (

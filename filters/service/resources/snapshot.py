@@ -18,8 +18,7 @@ from filters.service.http.parameters import (
     STATE,
     TOP,
 )
-from filters.service.interface.resource import Parts, Request, Resource, fields
-from filters.service.interface.selecting import bounded, selected
+from filters.service.interface.resource import Parts, Request, Resource, bounded, fields, selected
 from filters.service.ticks.tick_cache import TickCache
 
 

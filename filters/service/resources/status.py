@@ -11,10 +11,10 @@ from acquisition.errors import ShardpulseError
 from acquisition.status.document import StatusDocument, document, in_trouble, verdict_of
 from acquisition.status.health import Health
 from filters.documents.encoding import encode
-from filters.service.http.answer import Answer, send_answer
 from filters.service.http.parameters import Values
 from filters.service.interface.resource import Parts, Resource
-from filters.service.ticks.condition import Look
+from filters.service.ticks.on_demand import Look
+from filters.service.ticks.tick_cache import Answer, send_answer
 
 _MOST_ACCOUNTS = 100
 

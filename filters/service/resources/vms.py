@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from filters.documents import vms
 from filters.documents.encoding import encode_long
-from filters.service.http.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, LIMIT, READING, number
+from filters.service.http.parameters import AFTER, ENTITY, ENTITY_LABEL, HOST, HOSTS, LABEL, LIMIT, READING
 from filters.service.http.problem import not_found
-from filters.service.interface.resource import Parts, Request, Resource
-from filters.service.interface.selecting import hint, selected
+from filters.service.interface.resource import Parts, Request, Resource, hint, selected
 from filters.service.ticks.tick_cache import TickCache
 
 
@@ -20,7 +19,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         return encode_long(vms.vms_document(cache.snapshot, cache.number, wanted, request.page, of_entity), "vms")
 
     def neighbours(cache: TickCache, request: Request) -> bytes:
-        key, most = request.path["id"], number(request.values, LIMIT)
+        key, most = request.path["id"], request.number(LIMIT)
         try:
             document = vms.neighbours_document(cache.snapshot, cache.number, key, of_entity, most)
         except KeyError as error:

@@ -28,27 +28,27 @@ _HOT, _MOVE, _CONFLICT, _REMARK, _BLIND = "hot:", "move:", "conflict:", "vm:", "
 _OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
 _MOST_REMARKS = 20  #: a host may say anything of any number of VMs
 _LONGEST_NAME = 100
-_NO_HOST = 0  #: what concerns several hosts is told in its partition
-_Told = dict[str, tuple[int, str]]  #: name -> host, state
+_NO_HOST = 0  #: what concerns several hosts is recorded in its partition
+_States = dict[str, tuple[int, str]]  #: name -> host, state
 
 
-class Teller:
-    """One thread uses it."""
+class EventRecorder:
+    """Records changes of what was decided; used by one thread."""
 
     def __init__(self) -> None:
         self._tags: tuple[str, ...] = ()
-        self._told: _Told | None = None  #: None: it has to be read
+        self._recorded: _States | None = None  #: None: it has to be read
         self._blind: tuple[float, str] | None = None  #: since when, and why
 
     def see_nothing(self, now: float, reason: str) -> None:
         """Nothing can be read; this is recorded when it is over. ``now`` in seconds since 1970."""
         self._blind = self._blind or (now, reason)
 
-    def tell(self, cluster: Cluster, decided: Decided, now: float) -> int:
+    def record(self, cluster: Cluster, decided: Decided, now: float) -> int:
         """Record what has changed; the number of changes."""
         try:
-            if self._told is None:
-                self._told = self._read(cluster)
+            if self._recorded is None:
+                self._recorded = self._read(cluster)
             news = [*self._heat(decided, now), *self._moves(decided, now)]
             news += [*self._conflicts(decided, now), *self._remarks(decided, now), *self._sight(decided, now)]
             if LOG.informs:
@@ -56,15 +56,15 @@ class Teller:
                     LOG.info(one.kind or "over", state=one.name, **one.details)
             return self._send(cluster, news) if news else 0
         except ShardpulseError:
-            self._told = None
+            self._recorded = None
             return 0
 
-    def _read(self, cluster: Cluster) -> _Told:
-        found: _Told = {}
+    def _read(self, cluster: Cluster) -> _States:
+        found: _States = {}
         self._tags = keys.tags(read_layout(cluster).partitions)
-        for tag, told in happenings.read_told(cluster, self._tags).items():
+        for tag, states in happenings.read_told(cluster, self._tags).items():
             partition = self._tags.index(tag)
-            for name, state in told.items():
+            for name, state in states.items():
                 if name == _BLIND or (name.startswith((_MOVE, _CONFLICT, _REMARK)) and name.isascii()):
                     found[name] = partition, state
                 elif _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
@@ -72,7 +72,7 @@ class Teller:
         return found
 
     def _send(self, cluster: Cluster, news: list[tuple[int, Happening]]) -> int:
-        assert self._told is not None
+        assert self._recorded is not None
         commands = []
         for host, one in news:
             commands += happenings.commands(self._tags[keys.partition_of(host, len(self._tags))], [one])
@@ -80,14 +80,14 @@ class Teller:
             raise_for(reply)
         for host, one in news:
             if one.turn is Turn.END:
-                self._told.pop(one.name, None)
+                self._recorded.pop(one.name, None)
             else:
-                self._told[one.name] = host, one.state
+                self._recorded[one.name] = host, one.state
         return len(news)
 
     def _known(self, start: str) -> dict[str, tuple[int, str]]:
-        assert self._told is not None
-        return {name: told for name, told in self._told.items() if name.startswith(start)}
+        assert self._recorded is not None
+        return {name: state for name, state in self._recorded.items() if name.startswith(start)}
 
     def _heat(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
         known, hot, verdicts = self._known(_HOT), decided.heat.hot, decided.heat.verdicts
@@ -112,8 +112,8 @@ class Teller:
             if before is not None and before != (number, move.destination.id):
                 yield before[0], Happening(name, "", Turn.END, now)
             if before != (number, move.destination.id):
-                told = Happening(name, move.destination.id, Turn.CHANGE, now, "move_proposed", move.source.id, details)
-                yield number, told
+                target, source = move.destination.id, move.source.id
+                yield number, Happening(name, target, Turn.CHANGE, now, "move_proposed", source, details)
         for name, (number, _) in known.items():
             if name not in proposed:
                 yield number, Happening(name, "", Turn.END, now)
@@ -146,13 +146,13 @@ class Teller:
             yield _NO_HOST, Happening(name, "", Turn.END, now, *over)
 
     def _sight(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        assert self._told is not None
+        assert self._recorded is not None
         if decided.picture.blind:
             since, reason = self._blind = self._blind or (now, decided.picture.blind)
-            if _BLIND not in self._told:
+            if _BLIND not in self._recorded:
                 yield _NO_HOST, _blind(since, reason)
-        elif self._blind is not None or _BLIND in self._told:
-            if _BLIND not in self._told and self._blind is not None:  # it could not be told while it lasted
+        elif self._blind is not None or _BLIND in self._recorded:
+            if _BLIND not in self._recorded and self._blind is not None:  # it could not be recorded while it lasted
                 yield _NO_HOST, _blind(*self._blind)
             self._blind = None
             yield _NO_HOST, Happening(_BLIND, "", Turn.END, now, "sight")

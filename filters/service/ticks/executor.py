@@ -1,4 +1,4 @@
-"""The desk where answers are made that are not there yet: in threads, each once, never too many at a time."""
+"""Executor of answers not yet built: each once, with bounded concurrency."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from acquisition.config.serve import ServeLimits
-from filters.service.http.answer import Answer
 from filters.service.http.problem import Problem
-from filters.service.ticks.tick_cache import Build, NewestCache, TickCache
+from filters.service.ticks.tick_cache import Answer, Build, NewestCache, TickCache
 
 _BUILDERS = 2
 _MOST_WAITING = 64  #: answers that are being built or wait for it
 
 
-class Desk:
+class Executor:
     """Makes answers; ``newest`` is the newest tick, ``latest`` reads the newest of every row."""
 
     def __init__(self, newest: NewestCache, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:

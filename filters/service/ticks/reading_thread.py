@@ -21,7 +21,7 @@ from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.whole_reading import Takes
-from filters.service.ticks.event_recorder import Teller
+from filters.service.ticks.event_recorder import EventRecorder
 from filters.service.ticks.tick_cache import NewestCache, TickCache
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ReadingThread:
         self._renew = renew
         self._fail = fail
         self._judge = judge
-        self._teller = Teller()
+        self._recorder = EventRecorder()
         self._takes = takes_sets(settings.serve.resource_sets)
         self._instance = secrets.token_hex(4)
         self._number = 0
@@ -99,7 +99,7 @@ class ReadingThread:
                 self._log.fails(SHARDS, error)
                 if isinstance(error, AdmissionError) and self._refuse is not None and self._newest.last is None:
                     self._refuse(error)
-            except Exception as error:  # a fault of ours must not end the service: it is told, and tried again
+            except Exception as error:  # a fault of ours must not end the service: it is logged, and tried again
                 reason = f"{type(error).__name__}: {error} (a fault of shardpulse)"
                 self._failed(reason)
                 self._log.lasts(SHARDS, f"{reason}\n{traceback.format_exc()}", reason, patience=0.0)
@@ -129,7 +129,7 @@ class ReadingThread:
         cache = TickCache(self._number, self._instance, snapshot, judged)
         self._log.over(SHARDS, "the shards can be read again")
         self._publish(cache)
-        self._teller.tell(reader.cluster, judged.decided, snapshot.now)
+        self._recorder.record(reader.cluster, judged.decided, snapshot.now)
         return cache
 
     @property
@@ -142,7 +142,7 @@ class ReadingThread:
         return self._reader
 
     def _failed(self, reason: str) -> None:
-        self._teller.see_nothing(time.time(), reason)
+        self._recorder.see_nothing(time.time(), reason)
         self._newest.fail(reason)
         self._fail()
 
@@ -156,7 +156,7 @@ class ReadingThread:
             return
         if decided is not None:
             self._renew(decided)
-            self._teller.tell(self._reader.cluster, decided, time.time())
+            self._recorder.record(self._reader.cluster, decided, time.time())
 
     def _wait(self) -> None:
         """Until the next tick is complete; what comes meanwhile is judged."""

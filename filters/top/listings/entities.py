@@ -25,8 +25,6 @@ from filters.top.listings.listing import ENTITIES, METRICS, Listing, absent, fai
 
 CPU = "cpu_ratio"
 MEMORY = "memory_resident_bytes"
-#: What VMs have and processes have not.
-OWN_OF_VMS = ("vcpu_count", "vcpu_suffering_ratio")
 _ORDER = ("vms", "processes")  #: what is shown first of a host; its own metrics come last
 Numbers = npt.NDArray[np.float64]
 
@@ -50,8 +48,8 @@ def block_of(snapshot: Snapshot, host: int, resource_set: str) -> Block | None:
     return next(blocks, None)
 
 
-def list_entities(block: Block, now: float, places: Placements | None = None) -> Listing:
-    """One row per VM or process: CPU in cores, resident memory.
+def list_entities(block: Block, now: float, own: Iterable[str] = (), places: Placements | None = None) -> Listing:
+    """One row per VM or process: CPU in cores, resident memory, and the metrics ``own`` that VMs alone have.
 
     ``places`` say which VMs several processes have: the row that is not its VM's place has no
     figures, for it would make the VM look idle (acquisition.snapshot.vms.placement).
@@ -77,7 +75,7 @@ def list_entities(block: Block, now: float, places: Placements | None = None) ->
         memory_unit="bytes",
         invalid=failed(validity).sum(1),
         missing=absent(validity).sum(1),
-        own={name: _column(block, MEAN, index[name]) for name in OWN_OF_VMS if name in index},
+        own={name: _column(block, MEAN, index[name]) for name in own if name in index},
         notes=[_stopped(state) for state in states.tolist()] if states is not None else (),
     )
     return _placed(listing, block, places) if places is not None and places.contested else listing

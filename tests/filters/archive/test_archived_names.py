@@ -16,7 +16,7 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.table import Entity, Table
 from filters.archive.database.store import open_store
 from filters.archive.minutes.escape import signed, unescape
-from filters.archive.minutes.whereabouts import Whereabouts
+from filters.archive.minutes.gathering import Whereabouts
 from tests.support.archive_rows import rows
 from tests.support.archive_scene import archiver, turn_until
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from acquisition.link.cluster import Cluster
 from filters.archive.database.store import open_store
 from filters.archive.following.follower import Follower
-from filters.archive.minutes.whereabouts import Whereabouts
+from filters.archive.minutes.gathering import Whereabouts
 from tests.support.archive_scene import Streams, archiver, found_in, turn_until
 from tests.support.archived import assert_equal, reference
 

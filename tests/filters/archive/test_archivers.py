@@ -59,9 +59,10 @@ def test_what_is_told_to_finish_finishes_whatever_the_database_is_asked_just_the
     streams.push(0, 150)
     with open_store(migrated) as store:
         follower = archiver(cluster, store)
-        turn_until(follower, lambda: follower.counts.archived == 150 * 12 and follower._desk.idle)
+        turn_until(follower, lambda: follower.counts.archived == 150 * 12 and follower._executor.idle)
         streams.push(150)
-        follower._desk.ask(lambda _: time.sleep(0.2), lambda _: None)  # as for cursors of partitions that are new to it
+        # as for cursors of partitions that are new to it
+        follower._executor.ask(lambda _: time.sleep(0.2), lambda _: None)
         follower.finish()
         assert follower.counts == (streams.samples, 0, 0)
     streams.assert_archived(migrated)

@@ -13,9 +13,10 @@ from acquisition.model.inputs import DecisionInputs
 from filters.documents.columns import BlockDocument, EntityName, SnapshotDocument
 from filters.documents.encoding import encode, encode_around, encode_long
 from filters.documents.figures import inputs_document, rounded
-from filters.service.http.answer import Answer, accepts_gzip, matches
-from filters.service.http.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse, selection
+from filters.service.http.parameters import ENTITY, HOST, METRIC, SET, Parameter, canonical, parse
 from filters.service.http.problem import Problem
+from filters.service.interface.resource import Request
+from filters.service.ticks.tick_cache import Answer, accepts_gzip, matches
 from filters.text.quantities import digits, exact
 
 KNOWN = (HOST, SET, ENTITY, METRIC, Parameter("state", "", ("late", "down")), Parameter("limit", "", most=99))
@@ -36,12 +37,12 @@ def test_any_query_string_is_read_or_refused(query: bytes) -> None:
         refused = problem
     assert refused is None or (refused.status in (400, 414) and json.loads(refused.body())["detail"])
     assert set(values) <= {parameter.name for parameter in KNOWN}
-    assert selection(values).takes_metric("cpu_ratio") in (True, False)
+    assert Request({}, values, 0).selection.takes_metric("cpu_ratio") in (True, False)
     assert canonical(values) == canonical(dict(reversed(values.items())))
 
 
 def test_patterns_that_take_long_elsewhere_do_not_here() -> None:
-    found = selection({"entity": ("*a*a*a*a*a*a*a*b",)})
+    found = Request({}, {"entity": ("*a*a*a*a*a*a*a*b",)}, 0).selection
     assert found.entities is not None
     assert found.entities.match("a" * 5000) is None
 

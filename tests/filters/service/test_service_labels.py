@@ -22,7 +22,7 @@ from acquisition.wire.table import Entity
 from filters.judging.labels import LabelSelection
 from filters.service.http.parameters import ENTITY_LABEL, LABEL, parse
 from filters.service.http.problem import Problem
-from filters.service.ticks.latest import LatestReading
+from filters.service.ticks.on_demand import LatestReading
 from filters.service.ticks.tick_cache import NewestCache, TickCache
 from tests.support.emptied import emptied
 from tests.support.scene import METRICS, Scene, record

@@ -33,4 +33,4 @@ def test_each_is_answered_in_one_way_and_has_a_name_of_its_own() -> None:
 def test_each_file_is_registered() -> None:
     directory = ROOT / "filters/service/resources"
     files = {path.stem for path in directory.glob("*.py")} - {"__init__", "__main__"}
-    assert files == {*resources.REGISTRY, "stream", "description"}
+    assert files == {*resources.REGISTRY, "stream"}

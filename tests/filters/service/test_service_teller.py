@@ -20,7 +20,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
 from filters.decisions.picture import Conflict, Host
-from filters.service.ticks.event_recorder import Teller
+from filters.service.ticks.event_recorder import EventRecorder
 from tests.support.pictures import host, picture, vm
 
 METHOD = method_of(Decisions())
@@ -49,15 +49,15 @@ def told(cluster: Cluster) -> list[Entry]:
 
 
 def test_two_services_tell_a_hot_host_and_its_move_once(cluster: Cluster) -> None:
-    first, second = Teller(), Teller()
+    first, second = EventRecorder(), EventRecorder()
     hot = decided([HOT, CALM])
     assert hot.heat.hot == {HOT.id}
     assert hot.plan is not None
     assert hot.plan.moves
     for _ in range(2):
-        for teller in (first, second):
-            teller.tell(cluster, hot, 1000.0)
-    assert first.tell(cluster, hot, 1001.0) == 0
+        for recorder in (first, second):
+            recorder.record(cluster, hot, 1000.0)
+    assert first.record(cluster, hot, 1001.0) == 0
     entries = {one.kind: one for one in told(cluster)}
     assert sorted(one.kind for one in told(cluster)) == ["hot", "move_proposed"]
     assert entries["hot"].host == int(HOT.id, 16)
@@ -65,45 +65,45 @@ def test_two_services_tell_a_hot_host_and_its_move_once(cluster: Cluster) -> Non
     assert entries["hot"].details["figures"]
     assert entries["move_proposed"].details["destination"] == CALM.id
     cool = decided([COOL, CALM], hot)
-    third = Teller()  # of a service that starts now
-    for teller in (third, first, second, third):
-        teller.tell(cluster, cool, 1010.0)
+    third = EventRecorder()  # of a service that starts now
+    for recorder in (third, first, second, third):
+        recorder.record(cluster, cool, 1010.0)
     (one,) = [one for one in told(cluster) if one.kind == "cool"]
     assert one.details["since"] == 1000.0
-    first.tell(cluster, hot, 1020.0)
+    first.record(cluster, hot, 1020.0)
     assert sorted(one.kind for one in told(cluster)) == ["cool", "hot", "hot", "move_proposed", "move_proposed"]
 
 
 def test_a_host_that_nobody_sees_stays_as_it_was_told(cluster: Cluster) -> None:
-    teller, hot = Teller(), decided([HOT, CALM])
-    teller.tell(cluster, hot, 1000.0)
-    teller.tell(cluster, decided([CALM], hot), 1001.0)
+    recorder, hot = EventRecorder(), decided([HOT, CALM])
+    recorder.record(cluster, hot, 1000.0)
+    recorder.record(cluster, decided([CALM], hot), 1001.0)
     assert [one.kind for one in told(cluster) if one.kind in {"hot", "cool"}] == ["hot"]
 
 
 def test_blindness_is_told_while_it_lasts_or_once_it_is_over(cluster: Cluster) -> None:
-    tellers = [Teller(), Teller()]
-    for teller in tellers:
-        teller.tell(cluster, decided([CALM]), 1000.0)
-    for teller in tellers:
-        teller.tell(cluster, decided([CALM], blind="no filter worker"), 1001.0)
+    recorders = [EventRecorder(), EventRecorder()]
+    for recorder in recorders:
+        recorder.record(cluster, decided([CALM]), 1000.0)
+    for recorder in recorders:
+        recorder.record(cluster, decided([CALM], blind="no filter worker"), 1001.0)
     assert [(one.kind, one.details) for one in told(cluster)] == [
         ("blind", {"since": 1001.0, "reason": "no filter worker"})
     ]
-    for teller in tellers:
-        teller.tell(cluster, decided([CALM]), 1005.0)
-    for teller in tellers:  # now nothing can be told before it is over
-        teller.see_nothing(1010.0, "no shard answers")
-        teller.see_nothing(1011.0, "no shard answers")
-    for teller in tellers:
-        teller.tell(cluster, decided([CALM]), 1020.0)
+    for recorder in recorders:
+        recorder.record(cluster, decided([CALM]), 1005.0)
+    for recorder in recorders:  # now nothing can be told before it is over
+        recorder.see_nothing(1010.0, "no shard answers")
+        recorder.see_nothing(1011.0, "no shard answers")
+    for recorder in recorders:
+        recorder.record(cluster, decided([CALM]), 1020.0)
     assert [(one.kind, one.details.get("since")) for one in told(cluster)] == [
         ("blind", 1001.0), ("sight", None), ("blind", 1010.0), ("sight", None)
     ]  # fmt: skip
 
 
 def test_a_host_that_claims_vms_of_others_is_told_and_found(cluster: Cluster) -> None:
-    tellers, calm = (Teller(), Teller()), decided([CALM, COOL])
+    recorders, calm = (EventRecorder(), EventRecorder()), decided([CALM, COOL])
     both = [Conflict(vm, COOL.id, CALM.id) for vm in ("uuid-big", "uuid-small")]
     claimed = calm._replace(picture=calm.picture._replace(conflicts=tuple(both)))
 
@@ -114,8 +114,8 @@ def test_a_host_that_claims_vms_of_others_is_told_and_found(cluster: Cluster) ->
         return rows
 
     for now in (1000.0, 1001.0, 1061.0):  # of two minutes
-        for teller in tellers:
-            teller.tell(cluster, claimed, now)
+        for recorder in recorders:
+            recorder.record(cluster, claimed, now)
     one, again = told(cluster)
     reason = f"reports 2 VMs that run elsewhere, such as uuid-big of {COOL.name}, for more than a minute"
     for each in (one, again):
@@ -127,9 +127,9 @@ def test_a_host_that_claims_vms_of_others_is_told_and_found(cluster: Cluster) ->
     assert (large.about, large.text) == (f"host {COOL.id}", "some of its frames are rejected: too large")
     assert (finding.kind, finding.about) == (STALE, f"host {CALM.id}")
     assert finding.text.startswith(f"{reason}: nothing is decided by it")
-    for teller in tellers:
-        teller.tell(cluster, calm, 1100.0)  # it may be away for a moment
-        teller.tell(cluster, calm, 1220.0)
+    for recorder in recorders:
+        recorder.record(cluster, calm, 1100.0)  # it may be away for a moment
+        recorder.record(cluster, calm, 1220.0)
     assert [one.kind for one in told(cluster)] == ["conflict", "conflict", "limit", "conflict_over"]
     assert found() == [large]
 
@@ -158,7 +158,7 @@ def test_a_foreign_field_blinds_nobody(cluster: Cluster, field: str) -> None:
     for state in ("", "1" * 5000, "\u00b2"):
         cluster.call(name, "HSET", name, field.encode("utf-8", "surrogateescape"), state)
         cluster.call(name, "HSET", name, "hot:" + CALM.id, state)
-        teller = Teller()
-        teller.tell(cluster, decided([HOT, CALM]), 1000.0)
-        assert teller.tell(cluster, decided([HOT, CALM]), 1001.0) == 0
+        recorder = EventRecorder()
+        recorder.record(cluster, decided([HOT, CALM]), 1000.0)
+        assert recorder.record(cluster, decided([HOT, CALM]), 1001.0) == 0
     assert [one.host for one in told(cluster) if one.kind == "hot"] == [int(HOT.id, 16)]

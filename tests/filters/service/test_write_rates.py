@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
+from filters.service.http.access import Rates
 from filters.service.http.problem import Problem
-from filters.service.http.rates import Rates
 
 
 def taken(rates: Rates, caller: str, now: float, times: int) -> int:

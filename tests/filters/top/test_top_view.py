@@ -22,7 +22,7 @@ from filters.top.listings import history
 from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, Listing
 from filters.top.look import Look, speaks_utf8
 from filters.top.screen import Frame, Screen, render
-from filters.top.view import Level, Page, View
+from filters.top.view import Level, Page, View, visible_rows
 
 NOW = 1_000_000.0
 CURRENT, LATE, UNKNOWN, DOWN = range(4)
@@ -122,14 +122,14 @@ def test_a_filter_is_typed_kept_and_taken_away() -> None:
     ],
 )  # fmt: skip
 def test_filters(pattern: str, names: list[str]) -> None:
-    rows = columns.visible_rows(FOUR, columns.CPU, False, pattern)
+    rows = visible_rows(FOUR, columns.CPU, False, pattern)
     assert [FOUR.names[i] for i in rows] == names
 
 
 def test_order_backwards_keeps_what_is_missing_last() -> None:
-    rows = columns.visible_rows(FOUR, columns.CPU, True, "")
+    rows = visible_rows(FOUR, columns.CPU, True, "")
     assert [FOUR.names[i] for i in rows] == ["web1", "web2", "db", "gone"]
-    rows = columns.visible_rows(FOUR, columns.NAME, False, "")
+    rows = visible_rows(FOUR, columns.NAME, False, "")
     assert [FOUR.names[i] for i in rows] == ["db", "gone", "web1", "web2"]
 
 
