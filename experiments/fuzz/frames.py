@@ -109,13 +109,13 @@ def _run(case: Session) -> Outcome:
         ids = [b"%d-0" % (_CLOCK + number + i) for i in range(1, len(read) + 1)]
         number += len(read)
         entries = [(name, entry.fields) for name, entry in zip(ids, read, strict=True)]
-        taken = partition.take(entries)
         archived.take(entries)
-        applied += len(taken)
-        smoother.smooth(taken)
-        frames = [each.decoded() for each in taken]
+        with partition.batch(entries) as batch:
+            applied += len(batch.accepted)
+            smoother.smooth(batch.accepted)
+            frames = [each.decoded() for each in batch.accepted]
+            pieces, _ = partition.commit(batch)
         newest = {(found.host, found.resource_set, found.tick % 3): found for found in frames}
-        pieces, _ = partition.commit()
         for record in _records(b"".join(bytes(piece) for piece in pieces)):
             valid += _judge(record, newest)
     _books(partition, epochs)
@@ -172,7 +172,7 @@ def _judge(record: SmoothedRecord, newest: dict[tuple[int, int, int], Frame]) ->
 
 def _books(partition: Partition, epochs: dict[tuple[int, int], list[int]]) -> None:
     """Counts are counts. An epoch that comes back within a read (no probe does that) counts invalid samples twice."""
-    for key, state in partition.states.items():
+    for key, state in partition.sets.states.items():
         position = state.track.position()
         counts = position._replace(tick=0, wall=0.0, lost_tick=0)
         again = len(set(epochs.get(key, ()))) < len(epochs.get(key, ()))

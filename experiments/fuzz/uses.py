@@ -34,7 +34,7 @@ from experiments.fuzz import tellings
 from experiments.fuzz.line_oracle import Unsound
 from filters.archive.status_command import _by_host
 from filters.worker.partitions.dormant_positions import DormantPositions
-from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.resource_sets import ResourceSets
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.name_table import learn
 from filters.worker.states.sequence import Track
@@ -98,9 +98,9 @@ def _use_position(data: bytes) -> bool:
 
 
 def _use_dormant(data: bytes) -> bool:
-    partition = Partition(HOST, "7.0", 64, FilterSettings())
+    sets = ResourceSets(HOST, "7.0", 64, FilterSettings())
     positions = DormantPositions("7.0")
-    state = partition.add(HOST, SET)
+    state = sets.add(HOST, SET)
     positions.load([state.member, data])
     positions.recall(state)
     _count_on(state.track)

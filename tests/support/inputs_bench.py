@@ -14,6 +14,7 @@ from acquisition.model.inputs import Span
 from acquisition.model.metric import Metric, resource_set_id, schema_hash
 from acquisition.wire import frame, table
 from acquisition.wire.frame import Frame
+from acquisition.wire.position import Commit
 from acquisition.wire.records import smoothed
 from acquisition.wire.records.inputs import COUNTS, figure_names
 from experiments.harness import scalar_model
@@ -23,7 +24,9 @@ from filters.kernels.numpy_step import LARGEST
 from filters.worker.compute.smoothing import Smoother
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.inputs.state import InputsState
-from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.batch import Accepted, Batch
+from filters.worker.partitions.commits import CommitEncoder
+from filters.worker.partitions.rejections import Rejections
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.name_table import learn
 from filters.worker.states.state import State
@@ -68,7 +71,7 @@ class Bench:
         self.settings = FilterSettings(inputs=self.inputs)
         chosen = kernels.select(self.settings.kernels)
         self.smoother = Smoother(self.settings, chosen, native.get("native", STEPS["chosen"]))
-        self.partition = Partition(0, "0", 1, self.settings)
+        self.batch = Batch(0, Rejections("0"))
         self.states: dict[int, State] = {}
         self.samples: dict[tuple[int, int, int], list[Observation]] = {}
         self.histories: dict[tuple[int, int, int], list[Seen | None]] = {}
@@ -123,16 +126,21 @@ class Bench:
             int(at) % (1 << 40), 1e6 + at, at,
             np.asarray(ids, "<u8").tobytes(), matrix.tobytes(), b"" if marks is None else marks.tobytes(),
         )  # fmt: skip
-        return Accepted(self.partition, self.state(host), made.samples, frame.encode(made))
+        return Accepted(self.batch, self.state(host), made.samples, frame.encode(made))
 
     def feed(self, *items: Accepted) -> None:
         self.smoother.smooth(list(items))
+
+    def commit(self) -> bytes:
+        """The transaction that writes what was fed since the one before it."""
+        batch, self.batch = self.batch, Batch(0, self.batch.rejections)
+        return b"".join(CommitEncoder("0", None).transaction(batch, Commit(b"", b"0-0", 0)).pieces)
 
     def committed(self) -> dict[bytes, list[bytes]]:
         """What a commit of everything that was fed says of each record and ring, but for the time at which records were
         made."""
         reader = hiredis.Reader()
-        reader.feed(b"".join(self.partition.commit()[0]))
+        reader.feed(self.commit())
         found: dict[bytes, list[bytes]] = {}
         while (command := reader.gets()) is not False:
             if command[0] == b"SET" and command[1].startswith(b"smoothed"):

@@ -12,12 +12,12 @@ from acquisition.wire.records import inputs, planes, recent, smoothed
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.inputs import plan, state
 from filters.worker.inputs.order import ABSENT
-from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.batch import Accepted, Batch
 from filters.worker.states.sequence import Track
 from filters.worker.states.state import State
 from filters.worker.step import native
 
-_OF_STATE, _OF_PARTITION = ("member", "shape", "stepper", "track"), ("records", "extra")
+_OF_STATE, _OF_BATCH = ("member", "shape", "stepper", "track"), ("records", "extra")
 _OF_TRACK = ("flags", "interval", "epoch", "sequence", "tick", "wall", "applied", "invalid", "frames", "made")
 
 
@@ -67,7 +67,7 @@ def table() -> dict[str, object]:
         "ENTRY_FIELD": keys.ENTRY_FIELD,
         "PARTS_ACCEPTED": Accepted._fields,
         "ATTRIBUTES_OF_STATE": tuple(name for name in _OF_STATE if name in State.__slots__),
-        "ATTRIBUTES_OF_PARTITION": tuple(name for name in _OF_PARTITION if name in Partition.__annotations__),
+        "ATTRIBUTES_OF_BATCH": tuple(name for name in _OF_BATCH if name in Batch.__slots__),
     }
 
 

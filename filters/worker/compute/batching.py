@@ -9,7 +9,7 @@ import numpy as np
 
 from acquisition.wire.frame import Frame
 from filters.kernels.numpy_step import Codes
-from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.batch import Batch
 from filters.worker.states.state import State
 
 #: Planes of a batch stay within the second-level cache of a core: some 50,000 samples.
@@ -17,9 +17,9 @@ _MOST_SAMPLES = 48 * 1024
 
 
 class Item(NamedTuple):
-    """A decoded frame to smooth, the state that it advances, and the partition that commits it."""
+    """A decoded frame to smooth, the state that it advances, and the batch that writes what becomes of it."""
 
-    partition: Partition
+    batch: Batch
     state: State
     frame: Frame
 

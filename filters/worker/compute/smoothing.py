@@ -1,4 +1,4 @@
-"""Advances states by frames, and leaves their records to their partitions' next commits.
+"""Advances states by frames, and leaves their records in the batches that commit them.
 
 With the native step (filters.worker.step) state by state: a run of frames that simply follow each other is one call,
 which smooths, keeps the decision inputs and encodes; of any other frame Python makes the state ready first. With
@@ -25,7 +25,7 @@ from filters.worker.compute.stage import Member
 from filters.worker.inputs.ring import Ring
 from filters.worker.inputs.state import MEAN as DERIVED_MEAN
 from filters.worker.inputs.state import InputsState
-from filters.worker.partitions.partition import Accepted
+from filters.worker.partitions.batch import Accepted
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.record import RecordEncoder, exceptions_of
 from filters.worker.step.native import Step, step_of
@@ -50,7 +50,7 @@ class Smoother:
     def smooth(self, accepted: list[Accepted]) -> None:
         """Apply frames; those of one state in their order."""
         if self._native is None:
-            others = [Item(each.partition, each.state, each.decoded()) for each in accepted]
+            others = [Item(each.batch, each.state, each.decoded()) for each in accepted]
         else:
             others = self._smooth_natively(accepted, self._native)
         for batch in batches(others):
@@ -88,7 +88,7 @@ class Smoother:
         kept, means = inputs.arrays(), None
         if inputs.begins or inputs.ring.unseeded or inputs.step % SEED_EVERY == 0:
             means = np.concatenate((self._means(item, inputs), kept.derived[DERIVED_MEAN]))
-        inputs.ring.keep(inputs.step, means, kept.slots, self._expire, item.partition.also)
+        inputs.ring.keep(inputs.step, means, kept.slots, self._expire, item.batch.also)
 
     def _means(self, item: Item, inputs: InputsState) -> Floats:
         """The averages of the columns that frames carry, float32 (S, E), a view."""
@@ -105,16 +105,16 @@ class Smoother:
         for run in native.run_all(accepted, now, moment):
             left = run
             while left:
-                item = Item(left[0].partition, left[0].state, left[0].decoded())
+                item = Item(left[0].batch, left[0].state, left[0].decoded())
                 if not self._smooth_one(item, native, now, moment):
-                    others += [Item(each.partition, each.state, each.decoded()) for each in left]
+                    others += [Item(each.batch, each.state, each.decoded()) for each in left]
                     break
                 left = next(iter(native.run_all(left[1:], now, moment)), [])
         return others
 
     def _smooth_one(self, item: Item, native: Step, now: float, moment: float) -> bool:
         """One frame of any kind, after which its state is handed over; false when it is left to numpy."""
-        partition, state, frame = item
+        batch, state, frame = item
         state.settle()
         inputs = None if self._settings.inputs is None else self._inputs_of(item)
         if inputs is not None and inputs.plan.packed is None:
@@ -123,16 +123,16 @@ class Smoother:
         tau = self._tau if state.tau is None or state.tau.size != frame.metrics else state.tau
         prefix = state.prefixes[frame.tick % len(state.prefixes)]
         head, tail, raw = self._encoder.header(frame, now), self._encoder.tail, self._encoder.raw
-        given = None if inputs is None else inputs.native(frame, partition.also)
+        given = None if inputs is None else inputs.native(frame, batch.also)
         exceptions, invalid, record, row = native.advance(
             state.planes, self._numbers, frame.values, frame.codes, state.exceptions, dt, tau, head, frame.ids, raw,
             prefix, tail, given,
         )  # fmt: skip
         state.end(frame, exceptions, invalid)
-        partition.keep_record(prefix, record)
+        batch.keep_record(prefix, record)
         lives_until = 0.0
         if inputs is not None and row is not None:
-            partition.also(row)
+            batch.also(row)
             ring = inputs.ring
             if inputs.begins or ring.unseeded or not inputs.step % SEED_EVERY or ring.lives_until <= moment:
                 self._keep_ring(item, inputs)
@@ -173,22 +173,22 @@ class Smoother:
         for item, member in zip(items, members, strict=True):
             self._keep(item, None if member is None else member.inputs, now)
             if member is not None:
-                item.partition.also(rows[id(member.inputs)])
+                item.batch.also(rows[id(member.inputs)])
                 self._keep_ring(item, member.inputs)
 
     def _member(self, item: Item, inputs: InputsState) -> Member:
-        begun = inputs.begin(item.frame, item.partition.also)
+        begun = inputs.begin(item.frame, item.batch.also)
         if begun.missing:
             inputs.skip(begun.missing)
         means = np.full_like(self._means(item, inputs), np.nan) if inputs.begins else self._means(item, inputs).copy()
         return Member(item, inputs, begun, means)
 
     def _keep(self, item: Item, inputs: InputsState | None, now: float) -> None:
-        partition, state, frame = item
+        batch, state, frame = item
         prefix = state.prefixes[frame.tick % len(state.prefixes)]
         section = b"" if inputs is None else inputs.section()
         record = self._encoder.set_command(prefix, frame, state.planes.data, state.exceptions, now, section)
-        partition.keep_record(prefix, record)
+        batch.keep_record(prefix, record)
 
     def _taus(self, items: list[Item]) -> npt.NDArray[np.float64]:
         if all(item.state.tau is None for item in items):

@@ -18,6 +18,7 @@ from acquisition.wire import position
 from acquisition.wire.seen import Seen
 from filters.worker.loop.outgoing import Outgoing
 from filters.worker.loop.pace import Arrivals, together
+from filters.worker.partitions.batch import Batch
 from filters.worker.partitions.partition import Partition
 
 LOG = log.category("filter.worker")
@@ -112,7 +113,7 @@ class Channel:
         """Close the connection, forget what was awaited and the state, and load at ``due`` (None: never)."""
         if self._connection is not None:
             self._connection.close()
-            self._known = self.partition.known()
+            self._known = self.partition.sets.known()
         self._begin_anew(empty, None)
         self.due = due
 
@@ -135,7 +136,7 @@ class Channel:
         self.due = None
         self._deaf = False
         self._expected.append((_READ, 3))
-        self._send([self.partition.read_command(BLOCK_SECONDS)])
+        self._send([self.partition.stream.read_command(BLOCK_SECONDS)])
 
     def receive(self) -> list[Any] | None:
         """Take in what came: the entries of a read that is answered, [] when none came in time; None while it is
@@ -145,37 +146,37 @@ class Channel:
         """
         self._replies += self._open().poll()
         self.asked = time.monotonic()
+        stream = self.partition.stream
         entries: list[Any] | None = None
         while self._expected and len(self._replies) >= self._expected[0][1]:
             kind, count = self._expected.popleft()
             replies, self._replies = self._replies[:count], self._replies[count:]
             self._check(kind, replies)
             if kind is _TRIM:
-                self.partition.hear_readers(*replies[-2:])
+                stream.retention.apply_reader_claims(*replies[-2:])
             if kind is _READ:
-                entries = self.partition.entries_of(replies[2])
+                entries = stream.entries_of(replies[2])
                 self._arrivals.note(len(entries), self.asked)
                 if LOG.debugs and entries:
-                    LOG.debug(
-                        "read", partition=self.partition.number, entries=len(entries), more=self.partition.has_more
-                    )
+                    LOG.debug("read", partition=self.partition.number, entries=len(entries), more=stream.has_more)
         return entries
 
-    def commit(self, fair_share: float, longest: float) -> None:
-        """Send the commit of what was taken, and the next read, unless that is to linger, as it does for ``longest``
+    def commit(self, batch: Batch, fair_share: float, longest: float) -> None:
+        """Send the commit of a batch, and the next read, unless that is to linger, as it does for ``longest``
         (seconds) where frames gather in that time and nothing more waits already.
 
         ``fair_share`` is published with it, see Partition.commit. Raises ShardError.
         """
-        linger = 0.0 if self.partition.has_more else self._arrivals.worth(longest)
+        stream = self.partition.stream
+        linger = 0.0 if stream.has_more else self._arrivals.worth(longest)
         # its answer comes with the next read's: one waking instead of two
         self._deaf = 0.0 < linger <= _MOST_DEAF and not self.leaving
         now = time.monotonic()
-        pieces, replies = self.partition.commit(fair_share, full=now < self._full_until)
+        pieces, replies = self.partition.commit(batch, fair_share, full=now < self._full_until)
         self._expected.append((_COMMIT, replies))
         if LOG.debugs:
-            LOG.debug("commits", partition=self.partition.number, cursor=self.partition.cursor, linger_seconds=linger)
-        trim = self.partition.trim_commands(time.time())
+            LOG.debug("commits", partition=self.partition.number, cursor=stream.cursor, linger_seconds=linger)
+        trim = stream.retention.trim_commands(time.time())
         if trim:
             pieces += trim
             self._expected.append((_TRIM, len(trim) + 1))
@@ -183,7 +184,7 @@ class Channel:
             self.due = together(now, linger, self.partition.number)
         else:
             self.due = None
-            pieces.append(self.partition.read_command(BLOCK_SECONDS))
+            pieces.append(stream.read_command(BLOCK_SECONDS))
             self._expected.append((_READ, 3))
         self._send(pieces)
 

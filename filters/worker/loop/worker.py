@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from acquisition import log
@@ -22,11 +23,13 @@ from filters.runtime.memory import Sweeper
 from filters.worker.compute.smoothing import Smoother
 from filters.worker.loop.channel import BLOCK_SECONDS, Channel, Overtaken
 from filters.worker.loop.fair_share import FairShare
+from filters.worker.loop.isolation import Isolation
 from filters.worker.loop.loader import Loader
 from filters.worker.loop.pace import Pace
 from filters.worker.loop.poller import Poller
 from filters.worker.loop.shard_map import ShardMap
-from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.batch import Batch
+from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.rejections import unforeseen
 from filters.worker.partitions.settings import FilterSettings
 
@@ -36,7 +39,6 @@ _SLOW_RETRY = 2.0
 _MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time whatever waits
 _CALM = 1.0  #: without an error, and a trouble is over
 _CALM_WITHOUT = 5.0  #: the same of a worker that has no partitions, whose leases alone ask the shards
-_CAREFUL = 10.0  #: so long each frame is smoothed alone, after one that could not be
 _ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
 
 
@@ -57,7 +59,7 @@ class Worker:
         background: BackgroundJobs,
         log: TroubleLog,
     ) -> None:
-        self._smoother = Smoother(settings, kernels)
+        self._isolation = Isolation(Smoother(settings, kernels), log)
         self._loader = loader
         self._shard_map = shard_map
         self._poller = poller
@@ -67,7 +69,6 @@ class Worker:
         self._places: Mapping[Address, Sequence[int]] = {}
         self._turned = time.monotonic()
         self._next_check = 0.0
-        self._careful_until = 0.0
         self._pace = Pace(settings.linger_seconds)
         self._fair_share = FairShare()
         self._counters = dict.fromkeys(("frames", "samples", "commits", "loads", "rejected", "overtaken"), 0)
@@ -89,7 +90,7 @@ class Worker:
     @property
     def _is_behind(self) -> bool:
         """Whether more waits than was read: nobody needs to be waited for."""
-        return any(channel.partition.has_more for channel in self._channels.values())
+        return any(channel.partition.stream.has_more for channel in self._channels.values())
 
     @property
     def trouble(self) -> str:
@@ -166,15 +167,19 @@ class Worker:
         slept = time.monotonic()
         ready = self._poller.wait(wake - slept, 0.0 if self._is_behind else self._pace.gather)
         woke = time.monotonic()
-        before = self._counters["samples"]
         for channel in ready.writable:
             self._guard(channel, self._go_on_sending)
-        worked: list[Channel] = []
-        items = self._receive_all([channel for channel in ready.channels if channel.connected], worked)
-        self._smooth(items)
-        for channel in worked:
-            if channel.connected:
-                self._guard(channel, self._commit)
+        with ExitStack() as opened:
+            worked = self._receive_all([channel for channel in ready.channels if channel.connected], opened)
+            items = [item for batch in worked.values() for item in batch.accepted]
+            for number in self._isolation.smooth(items, self._turned):
+                self._drop(self._channels[number], 0.0)
+            for channel, batch in worked.items():
+                if channel.connected:
+                    self._guard(channel, self._commit, batch)
+        samples = sum([item.samples for item in items])
+        self._counters["frames"] += len(items)
+        self._counters["samples"] += samples
         for action in ready.actions:
             action()
         if self._shard_map.places is not self._places:
@@ -183,26 +188,28 @@ class Worker:
         if LOG.informs and items:
             oldest = min(item.state.track.wall for item in items)
             LOG.info(
-                "turn", frames=len(items), samples=self._counters["samples"] - before, partitions=len(worked),
+                "turn", frames=len(items), samples=samples, partitions=len(worked),
                 waited_seconds=woke - slept, seconds=ended - woke, age_seconds=time.time() - oldest,
             )  # fmt: skip
         self._look_after_shards(ended)
         self._pace.note_turn(ended - began, woke - slept)
-        self._pace.note_work(self._counters["samples"] - before, ended - woke)
-        states = (state for channel in self._channels.values() for state in channel.partition.states.values())
+        self._pace.note_work(samples, ended - woke)
+        states = (state for channel in self._channels.values() for state in channel.partition.sets.states.values())
         self._fair_share.measure(ended, self._pace.busy, self._counters["samples"], states)
 
-    def _receive_all(self, channels: list[Channel], worked: list[Channel]) -> list[Accepted]:
-        """What came, until it is enough for one turn: the rest stays readable."""
-        items: list[Accepted] = []
-        samples = seen = 0
+    def _receive_all(self, channels: list[Channel], opened: ExitStack) -> dict[Channel, Batch]:
+        """Batches of what came, until it is enough for one turn: the rest stays readable."""
+        worked: dict[Channel, Batch] = {}
+        frames = samples = 0
         for channel in channels:
-            self._guard(channel, self._receive, items, worked)
-            samples += sum([item.samples for item in items[seen:]])
-            seen = len(items)
-            if seen >= _MOST_FRAMES or samples >= self._pace.turn_samples:
+            self._guard(channel, self._receive, opened, worked)
+            if channel in worked:
+                accepted = worked[channel].accepted
+                frames += len(accepted)
+                samples += sum([item.samples for item in accepted])
+            if frames >= _MOST_FRAMES or samples >= self._pace.turn_samples:
                 break
-        return items
+        return worked
 
     # ---------------------------------------------------------------- connecting and reading
 
@@ -226,7 +233,7 @@ class Worker:
             raise outcome
         partition, connection, damage = outcome
         if LOG.informs:
-            LOG.info("loaded", partition=partition.number, shard=connection.address, sets=len(partition.states))
+            LOG.info("loaded", partition=partition.number, shard=connection.address, sets=len(partition.sets.states))
         for text in damage:
             self._log.tell(text)
         self._counters["loads"] += 1
@@ -256,47 +263,23 @@ class Worker:
         if self._log.calm(SHARDS, _CALM if self._channels else _CALM_WITHOUT) and self._all_connected:
             self._log.over(SHARDS, f"the shards answer again: smoothing {len(self._channels)} partitions")
 
-    def _receive(self, channel: Channel, items: list[Accepted], worked: list[Channel]) -> None:
+    def _receive(self, channel: Channel, opened: ExitStack, worked: dict[Channel, Batch]) -> None:
         entries = channel.receive()
         if entries is not None:
             partition = channel.partition
             expired = partition.expire(channel.asked)
-            if entries:
-                items += partition.take(entries, self._pace.read_bytes)
-                self._tell_rejected(partition)
             if entries or expired:
-                worked.append(channel)
+                worked[channel] = opened.enter_context(partition.batch(entries, self._pace.read_bytes))
             else:
                 self._read(channel)
         if channel.leaving and not channel.committing and channel not in worked:
             self._let_go(channel)
 
-    # ---------------------------------------------------------------- smoothing and committing
+    # ---------------------------------------------------------------- committing
 
-    def _smooth(self, items: list[Accepted]) -> None:
-        for some in [items] if self._turned >= self._careful_until else [[item] for item in items]:
-            try:
-                self._smoother.smooth(some)
-            except Exception as error:  # whatever it is: no frame of a stranger ends a worker
-                self._isolate(some, error)
-        self._counters["frames"] += len(items)
-        self._counters["samples"] += sum([item.samples for item in items])
-
-    def _isolate(self, items: list[Accepted], error: Exception) -> None:
-        """A frame cannot be smoothed. If it is not known which one, the states of all of them are loaded again, and for
-        a while each frame is smoothed alone; if it is, it is rejected."""
-        if len(items) == 1:
-            partition = items[0].partition
-            partition.give_up(items[0], error)
-            self._tell_rejected(partition)
-            return
-        self._careful_until = self._turned + _CAREFUL
-        self._log.tell(f"one of {len(items)} frames cannot be smoothed, looking for it: {unforeseen(error)}", "smooth")
-        for number in {item.partition.number for item in items}:
-            self._drop(self._channels[number], 0.0)
-
-    def _commit(self, channel: Channel) -> None:
-        channel.commit(self._fair_share.rate, self._pace.linger)
+    def _commit(self, channel: Channel, batch: Batch) -> None:
+        self._tell_rejected(channel.partition)
+        channel.commit(batch, self._fair_share.rate, self._pace.linger)
         self._poller.follow(channel)
         self._counters["commits"] += 1
 
@@ -329,7 +312,8 @@ class Worker:
             self._shard_map.doubt()
         except Exception as error:  # whatever it is: the other partitions are not to suffer
             self._drop(channel, _SLOW_RETRY)
-            self._log.tell(f"{channel.partition.raw_key}: {unforeseen(error)}", channel.partition.raw_key)
+            name = keys.raw(channel.partition.tag)
+            self._log.tell(f"{name}: {unforeseen(error)}", name)
 
     def _drop(self, channel: Channel, retry: float | None) -> None:
         if channel.connected:
@@ -343,8 +327,7 @@ class Worker:
         entries, reasons = partition.rejections.news()
         self._counters["rejected"] += entries
         for reason, (entry, text) in reasons.items():
+            raw, kept = keys.raw(partition.tag), keys.rejected(partition.tag)
             if LOG.informs:
                 LOG.info("rejected", partition=partition.number, entry=entry, reason=reason, entries=entries)
-            self._log.tell(
-                f"put entry {entry} of {partition.raw_key} aside, see {keys.rejected(partition.tag)}: {text}", reason
-            )
+            self._log.tell(f"put entry {entry} of {raw} aside, see {kept}: {text}", reason)

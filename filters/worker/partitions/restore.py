@@ -35,8 +35,8 @@ def restore(partition: Partition, connection: Connection, kernels: tuple[Kernel,
     damage: list[str] = []
     committed, rows, dormant = _own_keys(partition, connection, damage)
     for member, data in zip(dormant[::2], dormant[1::2], strict=True):
-        _decoded(f"{partition.dormant.key} field {member[:40]!r}", data)
-    partition.dormant.load(dormant)
+        _decoded(f"{partition.sets.dormant.key} field {member[:40]!r}", data)
+    partition.sets.dormant.load(dormant)
     _restore_commit(partition, committed, damage)
     states = [
         state
@@ -53,10 +53,10 @@ def _own_keys(
 ) -> tuple[bytes | None, list[bytes], list[bytes]]:
     """The commit, the positions, those of dormant sets; a key of another type is foreign and is removed."""
     commands: list[tuple[Any, ...]] = [
-        ("GET", partition.commit_key),
-        ("HGETALL", partition.applied_key),
-        ("HGETALL", partition.dormant.key),
-        ("XLEN", partition.raw_key),
+        ("GET", keys.commit(partition.tag)),
+        ("HGETALL", keys.applied(partition.tag)),
+        ("HGETALL", partition.sets.dormant.key),
+        ("XLEN", keys.raw(partition.tag)),
         ("XLEN", keys.rejected(partition.tag)),
         ("HLEN", keys.readers(partition.tag)),
     ]
@@ -77,22 +77,23 @@ def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]
         partition.resume(*position.decode_commit(value)[:3])
     except FrameError as error:
         partition.resume(position.id_of(value))  # positions keep what is read again from counting twice
-        damage.append(f"{partition.commit_key} is damaged: {error}; its stream is read from the start")
+        damage.append(f"{keys.commit(partition.tag)} is damaged: {error}; its stream is read from the start")
 
 
 def _restore_position(partition: Partition, member: bytes, data: bytes, damage: list[str]) -> State | None:
     """The state of a field of the applied positions; None when it has no averages to go on with."""
-    where = f"{partition.applied_key} field {member[:40]!r}"
+    applied = keys.applied(partition.tag)
+    where = f"{applied} field {member[:40]!r}"
     named = keys.parse_member(member)
-    if named is None or keys.partition_of(named[0], partition.partitions) != partition.number:
+    if named is None or not partition.sets.owns(named[0]):
         damage.append(f"{where} names no resource set of this partition: it is removed")
-        partition.also(pack(("HDEL", partition.applied_key, member)))
+        partition.also(pack(("HDEL", applied, member)))
         return None
     try:
-        state = partition.add(*named)
+        state = partition.sets.add(*named)
     except LimitError as error:  # it was kept before there was this limit
         damage.append(f"{where} is removed: {error}")
-        partition.also(pack(("HDEL", partition.applied_key, member)))
+        partition.also(pack(("HDEL", applied, member)))
         return None
     found = _decoded(where, data)
     if isinstance(found, FrameError):
@@ -125,7 +126,7 @@ def _restore_records(
     for state, name, data, table in zip(states, names, replies[::2], replies[1::2], strict=True):
         try:
             record = None if data is None else _restore_record(state, data, kernels)
-            partition.sizes.note(state.host, state.resource_set, len(state.ids) // 8)
+            partition.sets.sizes.note(state.host, state.resource_set, len(state.ids) // 8)
             if record is not None:
                 found.append(Found(state, record, data))
         except FrameError as error:
@@ -133,7 +134,7 @@ def _restore_records(
             damage.append(f"{name} is damaged: {error}; its averages restart")
         try:
             if table is not None:
-                partition.name(state, learn(None, table))
+                partition.sets.name(state, learn(None, table))
         except FrameError as error:
             damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
         if state.names is None:

@@ -1,13 +1,18 @@
-"""What a partition keeps of its raw stream behind the filter's cursor, and what of it may go."""
+"""Retention of a raw stream: what stays behind the filter's cursor, and trims."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from acquisition.link.resp import pack
+from acquisition.wire import keys, readers
+from acquisition.wire.readers import Cut
 from acquisition.wire.stream_id import is_before
 from filters.worker.partitions.settings import FilterSettings
 
+_TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
 _PIECES = 16  #: of either retention, at least: entries that came together go together
 _LONGEST_PIECE = 1000  #: milliseconds
 
@@ -79,3 +84,39 @@ class Kept:
             self._pieces.popleft()
             self._bytes -= size
         return None if last is None else Trim(last, cut)
+
+
+class Retention:
+    """Pieces of one raw stream, and when they are trimmed."""
+
+    def __init__(self, tag: str, settings: FilterSettings) -> None:
+        self.kept = Kept(settings)
+        self._stream, self._cut = keys.raw(tag), keys.cut(tag)
+        self._claims = b"".join(map(pack, (("HGETALL", keys.readers(tag)), ("TIME",))))
+        self._every = min(_TRIM_EVERY, settings.retention_seconds / 4.0)
+        self._due = 0.0
+
+    def trim_commands(self, now: float) -> list[bytes]:
+        """XTRIM of what may go by the claims known so far, then HGETALL and TIME, whose replies are for
+        ``apply_reader_claims``; [] while nothing is due. ``now`` in seconds since 1970."""
+        if now < self._due and not self.kept.overflowing:
+            return []
+        self._due = now + self._every
+        trim = self.kept.trim(now)
+        commands = [self._claims]
+        if trim is not None:
+            first = after(trim.last)
+            commands.insert(0, pack(("XTRIM", self._stream, "MINID", first)))
+            if trim.cut:
+                commands.insert(0, pack(("SET", self._cut, readers.encode_cut(Cut(first, 0)))))
+        return commands
+
+    def apply_reader_claims(self, fields: Sequence[Any], clock: list[bytes]) -> None:
+        """Keep what other readers of the stream still want, by the replies to HGETALL and TIME."""
+        self.kept.claim(readers.oldest_claim(fields, clock))
+
+
+def after(entry: bytes) -> bytes:
+    """The smallest id greater than that of an entry."""
+    milliseconds, _, number = entry.partition(b"-")
+    return b"%s-%d" % (milliseconds, int(number) + 1)

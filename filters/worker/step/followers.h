@@ -1,10 +1,10 @@
-/* Takes the frames of one read that simply follow, as filters.worker.partitions.partition.Partition.take takes any other. */
+/* Takes the frames of one read that simply follow, as Partition.batch (filters.worker.partitions.partition) takes any other. */
 
 enum { ENTRY_SIZE = 2, FIELD_SIZE = sizeof ENTRY_FIELD - 1 };
 
-/* What is told of each frame that is taken: the arguments of ``take_followers``. */
+/* The arguments of ``take_followers``. */
 typedef struct {
-    PyObject *entries, *partition, *states, *heard, *dirty, *accepted, *now, *kind;
+    PyObject *entries, *batch, *states, *heard, *dirty, *accepted, *now, *kind;
     newfunc make;
     Py_ssize_t at;
 } Read;
@@ -55,7 +55,7 @@ static Py_ssize_t count_in(PyObject *state, PyObject *data)
 static int accept_frame(const Read *read, PyObject *key, PyObject *state, PyObject *data, Py_ssize_t samples)
 {
     PyObject *member = PyObject_GetAttr(state, s_member), *made = NULL;
-    PyObject *plain = Py_BuildValue("((OOnOO))", read->partition, state, samples, data, Py_None);
+    PyObject *plain = Py_BuildValue("((OOnOO))", read->batch, state, samples, data, Py_None);
     if (member && plain && !PyDict_SetItem(read->heard, key, read->now) && !PyDict_SetItem(read->dirty, member, state))
         made = read->make((PyTypeObject *)read->kind, plain, NULL);
     int done = made && !PyList_Append(read->accepted, made);
@@ -84,18 +84,18 @@ static Py_ssize_t take_follower(const Read *read)
 }
 
 PyDoc_STRVAR(take_followers_doc,
-"take_followers(entries, at, end, partition, states, heard, dirty, now, kind, accepted) -> (at, size)\n\n"
+"take_followers(entries, at, end, batch, states, heard, dirty, now, kind, accepted) -> (at, size)\n\n"
 "Take the frames of ``entries`` (a list of those of one read) from ``at`` to ``end``, up to the first that is not sound,\n"
 "of samples, of one of ``states`` by (host, resource set) and of its ``shape``, and the next one of its ``track``, which counts it. Of each,\n"
 "``heard`` by the same key becomes ``now``, ``dirty`` has its state by ``member``, and ``accepted`` a ``kind``, a tuple\n"
-"(partition, state, samples, data, None), more. Answers where it stopped, and the bytes of frames that it has taken.");
+"(batch, state, samples, data, None), more. Answers where it stopped, and the bytes of frames that it has taken.");
 
 static PyObject *take_followers(PyObject *module, PyObject *arguments)
 {
     Read read;
     Py_ssize_t end, taken, size = 0;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!nnOO!O!O!OO!O!", &PyList_Type, &read.entries, &read.at, &end, &read.partition,
+    if (!PyArg_ParseTuple(arguments, "O!nnOO!O!O!OO!O!", &PyList_Type, &read.entries, &read.at, &end, &read.batch,
                           &PyDict_Type, &read.states, &PyDict_Type, &read.heard, &PyDict_Type, &read.dirty, &read.now,
                           &PyType_Type, &read.kind, &PyList_Type, &read.accepted))
         return NULL;

@@ -4,11 +4,11 @@
 #define MAKE(name, text) && (name = PyUnicode_InternFromString(text))
 
 ATTRIBUTES_OF_STATE(DECLARE)
-ATTRIBUTES_OF_PARTITION(DECLARE)
+ATTRIBUTES_OF_BATCH(DECLARE)
 static PyObject *stepper_type;
 
 /* 0 with an error set when there is no memory. */
 static int make_names(void)
 {
-    return 1 ATTRIBUTES_OF_STATE(MAKE) ATTRIBUTES_OF_PARTITION(MAKE);
+    return 1 ATTRIBUTES_OF_STATE(MAKE) ATTRIBUTES_OF_BATCH(MAKE);
 }

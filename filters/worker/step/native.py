@@ -29,7 +29,7 @@ Advance = Callable[
     tuple[bytes, int, bytes, bytes | None],
 ]  # fmt: skip
 
-#: (entries, at, end, partition, states, heard, dirty, now, kind, accepted) -> (at, size): step/followers.h
+#: (entries, at, end, batch, states, heard, dirty, now, kind, accepted) -> (at, size): step/followers.h
 TakeFollowers = Callable[
     [
         list[Any],

@@ -41,13 +41,13 @@ enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
 
 #define ENTRY_FIELD "f" /* acquisition.wire.keys */
 
-/* filters.worker.partitions.partition.Accepted */
+/* filters.worker.partitions.batch.Accepted */
 #define PARTS_ACCEPTED(DO) \
-    DO(PARTITION_AT, "partition") DO(STATE_AT, "state") DO(SAMPLES_AT, "samples") DO(DATA_AT, "data") \
+    DO(BATCH_AT, "batch") DO(STATE_AT, "state") DO(SAMPLES_AT, "samples") DO(DATA_AT, "data") \
     DO(FRAME_AT, "frame")
 enum { PARTS_ACCEPTED(AS_PLACE) ACCEPTED_PARTS };
 
 /* The attributes that are read of Python's objects: of filters.worker.states.state.State, and of
-   filters.worker.partitions.partition.Partition. */
+   filters.worker.partitions.batch.Batch. */
 #define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_shape, "shape") DO(s_stepper, "stepper") DO(s_track, "track")
-#define ATTRIBUTES_OF_PARTITION(DO) DO(s_records, "records") DO(s_extra, "extra")
+#define ATTRIBUTES_OF_BATCH(DO) DO(s_records, "records") DO(s_extra, "extra")

@@ -94,7 +94,7 @@ static int make_turn(Turn *turn, PyObject *accepted)
     return 1;
 }
 
-/* How many frames of a run its stepper has taken; their commands go to the partition. -1 with an error set. */
+/* How many frames of a run its stepper has taken; their commands go to the batch. -1 with an error set. */
 static Py_ssize_t step_run(const Turn *turn, const Run *run, Room *room, double now, double moment)
 {
     Py_ssize_t done = -1;
@@ -102,13 +102,13 @@ static Py_ssize_t step_run(const Turn *turn, const Run *run, Room *room, double 
         return 0;
     for (size_t k = 0, i = run->first; k < run->count; k++, i = turn->next[i])
         turn->frames[k] = part(turn, i, DATA_AT);
-    PyObject *partition = part(turn, run->first, PARTITION_AT);
-    PyObject *records = PyObject_GetAttr(partition, s_records);
-    PyObject *rows = records ? PyObject_GetAttr(partition, s_extra) : NULL;
+    PyObject *batch = part(turn, run->first, BATCH_AT);
+    PyObject *records = PyObject_GetAttr(batch, s_records);
+    PyObject *rows = records ? PyObject_GetAttr(batch, s_extra) : NULL;
     if (rows && PyDict_Check(records) && PyList_Check(rows))
         done = step_frames((Stepper *)run->stepper, turn->frames, run->count, room, now, moment, records, rows);
     else if (rows)
-        PyErr_SetString(PyExc_TypeError, "a partition has a dict of records and a list of other commands");
+        PyErr_SetString(PyExc_TypeError, "a batch has a dict of records and a list of other commands");
     Py_XDECREF(rows);
     Py_XDECREF(records);
     return done;
@@ -131,9 +131,9 @@ static int leave(const Turn *turn, const Run *run, size_t done, PyObject *left)
 
 PyDoc_STRVAR(run_all_doc,
 "run_all(accepted, now, moment) -> left\n\n"
-"Step over the frames of a list of filters.worker.partitions.partition.Accepted, those of one state in their order, up to the\n"
+"Step over the frames of a list of filters.worker.partitions.batch.Accepted, those of one state in their order, up to the\n"
 "first that does not simply follow the one before it. The SET commands of their records go to ``records`` of the\n"
-"partition by their prefix, without those that a later frame of the same run replaces, the SETRANGE commands of rows of\n"
+"batch by their prefix, without those that a later frame of the same run replaces, the SETRANGE commands of rows of\n"
 "recent values and of seeds to its ``extra``. ``left`` has a list for each state that is not done: its first\n"
 "frame that does not follow, and all behind it. ``now`` is the time of the record, ``moment`` CLOCK_MONOTONIC.\n"
 "Raises ValueError for what is no accepted frame; nothing is changed then.");

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from acquisition.model import codes
 from acquisition.wire import frame
 from acquisition.wire.frame import Frame
+from acquisition.wire.position import Commit
 from acquisition.wire.records import planes, smoothed
 from acquisition.wire.records.planes import Plane
 from experiments.harness import scalar_model
@@ -20,7 +21,9 @@ from experiments.harness.scalar_model import Observation
 from filters import kernels
 from filters.kernels import Kernel
 from filters.worker.compute.smoothing import Smoother
-from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.batch import Accepted, Batch
+from filters.worker.partitions.commits import CommitEncoder
+from filters.worker.partitions.rejections import Rejections
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.state import State
 from filters.worker.step import native
@@ -39,7 +42,7 @@ class Bench:
 
     def __init__(self, tau: float = 5.0, taus: dict[str, float] | None = None) -> None:
         self.settings = FilterSettings(tau_seconds=tau, tau=taus or {})
-        self.partition = Partition(0, "0", 1, self.settings)
+        self.batch = Batch(0, Rejections("0"))
         self.smoother = Smoother(self.settings, ALL, self.engine)
         self.histories: dict[tuple[int, int, int], list[Observation]] = {}
         self.states: dict[int, State] = {}
@@ -60,7 +63,7 @@ class Bench:
             frame.KIND_SAMPLES, schema, host, 1, n, m, 1.0, 1, 1, 1, 0, int(at), at, at,
             np.asarray(ids, "<u8").tobytes(), matrix.tobytes(), b"" if flags is None else flags.tobytes(),
         )  # fmt: skip
-        return Accepted(self.partition, self.state(host), made.samples, frame.encode(made))
+        return Accepted(self.batch, self.state(host), made.samples, frame.encode(made))
 
     def feed(self, *items: Accepted) -> None:
         self.smoother.smooth(list(items))
@@ -245,7 +248,7 @@ def test_records_of_one_commit_show_each_its_own_tick() -> None:
     bench = Bench()
     bench.feed(bench.frame(1, 1.0, [1], [[2.0]]), bench.frame(1, 2.0, [1], [[4.0]]), bench.frame(1, 3.0, [1], [[8.0]]))
     reader = hiredis.Reader()
-    reader.feed(b"".join(bench.partition.commit()[0]))
+    reader.feed(b"".join(CommitEncoder("0", None).transaction(bench.batch, Commit(b"", b"0-0", 0)).pieces))
     commands = iter(reader.gets, False)
     records = [
         smoothed.decode(command[2]) for command in commands if command[1:] and command[1].startswith(b"smoothed:")

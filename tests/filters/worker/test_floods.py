@@ -82,7 +82,7 @@ def test_hosts_that_all_have_much_are_taken_in_the_order_of_the_stream(cluster: 
     channel = worker._channels[keys.partition_of(HOST, keys.DEFAULT_PARTITIONS)]
 
     def done() -> bool:
-        assert not channel.partition._lanes.front
+        assert not channel.partition.stream._lanes.front
         return sequence(cluster, feeders[-1]) == 3000
 
     turn_until(worker, done)

@@ -20,7 +20,8 @@ from filters.worker.compute.smoothing import Smoother
 from filters.worker.loop.assembly import leasing_worker
 from filters.worker.loop.guard import Guard
 from filters.worker.loop.leases import new_holder
-from filters.worker.partitions.partition import Accepted, Partition
+from filters.worker.partitions.batch import Accepted
+from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import rejected_of
 from tests.support.feeder import Feeder

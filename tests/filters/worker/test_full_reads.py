@@ -11,6 +11,7 @@ import numpy as np
 from acquisition.link.cluster import Cluster
 from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Connection
+from acquisition.wire import keys
 from filters.worker.loop.channel import Channel
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.settings import FilterSettings
@@ -20,11 +21,12 @@ from tests.support.waiting import PATIENCE, eventually
 LONG = 100.0
 
 
-def read(channel: Channel) -> list[Any]:
-    """The entries of the read that was asked for."""
+def read(channel: Channel) -> int:
+    """How many entries the read that was asked for has brought: they are committed."""
     found = eventually(lambda: _receive(channel)) or []
-    channel.partition.take(found)
-    return found
+    with channel.partition.batch(found) as batch:
+        channel.commit(batch, 0.0, LONG)
+    return len(found)
 
 
 def _receive(channel: Channel) -> list[Any] | None:
@@ -38,16 +40,14 @@ def test_it_lingers_once_nothing_is_left(cluster: Cluster) -> None:
     for tick in range(600):
         feeder.push(feeder.make(np.ones((1, 1)), float(tick)))
     partition = Partition(number, feeder.tag, layout.partitions, FilterSettings())
-    with closing(Connection(cluster.owner(partition.raw_key))) as connection:
+    with closing(Connection(cluster.owner(keys.raw(partition.tag)))) as connection:
         channel = Channel(partition)
         channel.adopt(partition, connection)
         channel.read()
         first = read(channel)
-        channel.commit(0.0, LONG)
         assert channel.due is None
         rest = read(channel)
-        assert len(first) + len(rest) == 600
-        channel.commit(0.0, LONG)
+        assert first + rest == 600
         assert channel.due is not None
 
 
@@ -57,12 +57,11 @@ def test_who_then_falls_silent_has_nothing_more(cluster: Cluster) -> None:
     for tick in range(512):
         feeder.push(feeder.make(np.ones((1, 1)), float(tick)))
     partition = Partition(layout.tags.index(feeder.tag), feeder.tag, layout.partitions, FilterSettings())
-    with closing(Connection(cluster.owner(partition.raw_key))) as connection:
+    with closing(Connection(cluster.owner(keys.raw(partition.tag)))) as connection:
         channel = Channel(partition)
         channel.adopt(partition, connection)
         channel.read()
-        assert len(read(channel)) == 512
-        assert partition.has_more
-        channel.commit(0.0, LONG)
+        assert read(channel) == 512
+        assert partition.stream.has_more
         eventually(lambda: _receive(channel) == [])  # after the second for which a read waits
-        assert not partition.has_more
+        assert not partition.stream.has_more

@@ -15,7 +15,7 @@ from acquisition.wire import keys
 from filters import kernels
 from filters.worker.loop.assembly import leasing_worker
 from filters.worker.loop.leases import new_holder
-from filters.worker.partitions import commits as oom_commit
+from filters.worker.partitions import commits
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.restore import restore
 from filters.worker.partitions.settings import FilterSettings
@@ -52,8 +52,9 @@ def test_a_commit_by_script_is_refused_to_the_overtaken(cluster: Cluster) -> Non
     for partition, answer in ((first, 1), (second, None)):
         restore(partition, connection, kernels.select(FilterSettings().kernels))
         partition.commit_id = b""  # both loaded before anything was committed
-        partition.take(cluster.call(name, "XRANGE", name, "-", "+") or [(b"5-5", [b"f", b"garbage"])])
-        pieces, replies = partition.commit(full=True)
+        entries = cluster.call(name, "XRANGE", name, "-", "+") or [(b"5-5", [b"f", b"garbage"])]
+        with partition.batch(entries) as batch:
+            pieces, replies = partition.commit(batch, full=True)
         connection.send(b"".join(pieces))
         assert [connection.receive() for _ in range(replies)] == [b"OK", answer]
     connection.close()
@@ -67,7 +68,7 @@ def test_positions_of_thousands_of_hosts_fit_into_a_script(cluster: Cluster) -> 
     applied = keys.applied(tag)
     fields = [text for n in range(total) for text in (f"field {n}", f"value {n}")]
     connection = cluster.connect(cluster.owner(applied))
-    connection.send(oom_commit.script(tag, b"", b"0-1", pack(("HSET", applied, *fields))))
+    connection.send(commits.script(tag, b"", b"0-1", pack(("HSET", applied, *fields))))
     assert [connection.receive(), connection.receive()] == [b"OK", 1]
     assert connection.call("HLEN", applied) == total
     assert connection.call("HGET", applied, "field 2345") == b"value 2345"

@@ -52,12 +52,12 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
     partition = Partition(0, "0", 1, chosen, STEP)
     smoother = Smoother(FilterSettings(), ALL)
     for number, data in enumerate(entries):
-        taken = partition.take([(b"%d-0" % (number + 1), [b"f", data])])
-        smoother.smooth(taken)
-        pieces, _ = partition.commit()
+        with partition.batch([(b"%d-0" % (number + 1), [b"f", data])]) as batch:
+            smoother.smooth(batch.accepted)
+            pieces, _ = partition.commit(batch)
         for record in records(b"".join(bytes(piece) for piece in pieces)):
             assert record.codes().shape == next(iter(record.planes.values())).shape
-    for state in partition.states.values():
+    for state in partition.sets.states.values():
         position = state.track.position()
         assert min(position._replace(tick=0, wall=0.0, lost_tick=0)) >= 0  # every count
 
@@ -68,9 +68,9 @@ def test_invalid_samples_count_in_their_own_epoch_though_one_read_has_two() -> N
     values = bytes(4 * 3)
     old = Frame(frame.KIND_SAMPLES, 1, 1, 1, 1, 3, 1.0, 7, 1, 1, 0, 1, 1.0, 1.0, bytes(8), values, b"\3\3\3")
     new = old._replace(epoch=8, codes=b"\0\3\0", tick=2, wall=2.0, monotonic=2.0)
-    taken = partition.take([(b"1-0", [b"f", frame.encode(old)]), (b"2-0", [b"f", frame.encode(new)])])
-    smoother.smooth(taken)
-    (state,) = partition.states.values()
+    with partition.batch([(b"1-0", [b"f", frame.encode(old)]), (b"2-0", [b"f", frame.encode(new)])]) as batch:
+        smoother.smooth(batch.accepted)
+    (state,) = partition.sets.states.values()
     assert (state.track.applied, state.track.invalid) == (3, 1)
 
 

@@ -364,7 +364,7 @@ def test_nothing_that_a_frame_or_table_may_say_breaks_the_stage(
         state = bench.state(1).inputs
         if state is not None:
             assert np.isfinite(state.arrays().figures[:2]).all()  # cusum, time_above
-    b"".join(bench.partition.commit()[0])
+    bench.commit()
 
 
 @pytest.mark.parametrize("entities", [100, 101, 1000])

@@ -75,7 +75,8 @@ def test_a_shard_that_hangs_holds_up_nobody_who_sends_to_it(start_cluster: Start
         try:
             began = time.monotonic()
             channel.excuse_silence(began)
-            channel.commit(0.0, 0.0)
+            with partition.batch([]) as batch:
+                channel.commit(batch, 0.0, 0.0)
             assert time.monotonic() - began < 1.0
             assert channel.events == select.POLLIN | select.POLLOUT
             channel.check_silence(began)

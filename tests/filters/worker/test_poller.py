@@ -49,8 +49,10 @@ def test_a_channel_that_lingers_is_left_alone_until_it_reads(peers: tuple[Peer, 
     peer.channel.read()
     peer.end.sendall(b"+OK\r\n$-1\r\n*1\r\n*2\r\n$1\r\nk\r\n*100\r\n" + b"*2\r\n$3\r\n1-0\r\n*0\r\n" * 100)
     assert poller.wait(PATIENCE, 0.0).channels == [peer.channel]
-    assert len(peer.channel.receive() or ()) == 100
-    peer.channel.commit(0.0, 1.0)
+    entries = peer.channel.receive() or []
+    assert len(entries) == 100
+    with peer.channel.partition.batch(entries) as batch:
+        peer.channel.commit(batch, 0.0, 1.0)
     poller.follow(peer.channel)
     peer.end.sendall(b"+OK\r\n")
     assert poller.wait(0.05, 0.0).channels == []

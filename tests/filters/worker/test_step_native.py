@@ -257,7 +257,7 @@ def equal_commits(benches: list[Bench]) -> None:
     kept = []
     for each in benches:
         reader = hiredis.Reader()
-        reader.feed(b"".join(each.partition.commit()[0]))
+        reader.feed(each.commit())
         commands = []
         while (command := reader.gets()) is not False:
             commands.append(command)

@@ -20,7 +20,7 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from acquisition.wire.records import smoothed
 from acquisition.wire.records.recent import SEED_EVERY
-from filters.worker.partitions.partition import Accepted
+from filters.worker.partitions.batch import Accepted
 from filters.worker.states.sequence import APPLY, Track
 from filters.worker.states.state import shape_of
 from filters.worker.step import native
@@ -292,4 +292,4 @@ def test_a_stepper_of_what_does_not_fit_is_refused(wrong: dict[str, Any]) -> Non
 def test_a_frame_that_nobody_has_decoded_decodes_when_asked() -> None:
     frame = made()
     bench = Bench(native=native.STEP)
-    assert Accepted(bench.partition, bench.state(1), frame.samples, wire.encode(frame)).decoded() == frame
+    assert Accepted(bench.batch, bench.state(1), frame.samples, wire.encode(frame)).decoded() == frame

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from acquisition.link.resp import pack, word
 from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
-from filters.worker.partitions.partition import Partition, write_positions
+from filters.worker.partitions.commits import write_positions
+from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.state import State
 from filters.worker.step import native
@@ -53,7 +54,7 @@ STRANGE = st.sampled_from([[b"g", b"x"], [b"f"], (b"f", b"x"), [], None, [b"f", 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(SENT | STRANGE, min_size=1, max_size=40), st.integers(1, 9), st.booleans())
 def test_a_read_is_taken_as_python_takes_it(sent: list[Any], together: int, tuples: bool) -> None:
-    ours, pythons = both = [Partition(0, "0", 1, FilterSettings(), step) for step in (native.STEP, None)]
+    both = [Partition(0, "0", 1, FilterSettings(), step) for step in (native.STEP, None)]
     stands: dict[tuple[int, int], int] = {}
     entries: list[Any] = []
     for number, each in enumerate(sent):
@@ -65,38 +66,42 @@ def test_a_read_is_taken_as_python_takes_it(sent: list[Any], together: int, tupl
         entry = (b"%d-0" % (number + 1), fields)
         entries.append(entry if tuples else list(entry))
     for first in range(0, len(entries), together):
-        taken = [
-            [(each.state.member, each.samples, each.data) for each in partition.take(entries[first : first + together])]
-            for partition in both
-        ]
-        assert taken[0] == taken[1]
-        assert standing(ours) == standing(pythons)
+        mine, theirs = (standing(partition, entries[first : first + together]) for partition in both)
+        assert mine == theirs
 
 
-def standing(partition: Partition) -> list[Any]:
-    """Where a partition stands, and what its next commit says but for what is random."""
-    known = vars(partition)
+def standing(partition: Partition, entries: list[Any]) -> list[Any]:
+    """What a partition takes of entries, where it stands then, and what its commit says but for what is random."""
+    with partition.batch(entries) as batch:
+        taken = [(each.state.member, each.samples, each.data) for each in batch.accepted]
+        pieces = partition.commit(batch).pieces
     return [
-        partition.cursor,
+        taken,
+        partition.stream.cursor,
         partition.rejections.count,
         partition.rejections.news(),
-        {key: bytes(state.track) for key, state in partition.states.items()},
-        set(known["_heard"]),
-        known["_most_entries"],
-        vars(known["_kept"])["_bytes"],
-        partition.commit()[0][:-2],
+        {key: bytes(state.track) for key, state in partition.sets.states.items()},
+        set(partition.sets.heard),
+        vars(partition.stream)["_most_entries"],
+        vars(partition.stream.retention.kept)["_bytes"],
+        pieces[:-2],
     ]
+
+
+def take(partition: Partition, number: int) -> None:
+    with partition.batch([(b"%d-0" % number, [b"f", encoded(1, 7, number, False, wire.KIND_SAMPLES)])]) as batch:
+        partition.commit(batch)
 
 
 def test_when_a_host_was_heard_is_told() -> None:
     assert native.STEP is not None
     partition = Partition(0, "0", 1, FilterSettings(expire_seconds=50.0), native.STEP)
     for number in (1, 2):
-        partition.take([(b"%d-0" % number, [b"f", encoded(1, 7, number, False, wire.KIND_SAMPLES)])])
-        heard = vars(partition)["_heard"]
+        take(partition, number)
+        heard = partition.sets.heard
         assert heard[1, VMS] > 0.0
         heard[1, VMS] = 0.0
-    partition.take([(b"3-0", [b"f", encoded(1, 7, 3, False, wire.KIND_SAMPLES)])])
+    take(partition, 3)
     assert heard[1, VMS] > 0.0
 
 

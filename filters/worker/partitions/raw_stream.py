@@ -1,4 +1,4 @@
-"""Two readings of a raw stream: what is new, and behind it the frames of hosts that flood the stream.
+"""Reading of a raw stream: the cursor, the size of the next read, and two lanes while a host floods it.
 
 While a filter is behind, a host that sends many times what its neighbours do is *late*: the reading in front passes
 over its entries, and the second reading, from the cursor on, takes them afterwards, in their order. Nothing waits in
@@ -10,14 +10,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+from acquisition.link.resp import front, pack, word
+from acquisition.wire import keys
 from acquisition.wire.frame import HEADER_SIZE
 from acquisition.wire.stream_id import is_before
+from filters.worker.partitions.retention import Retention
+from filters.worker.partitions.settings import FilterSettings
+
+START = b"0-0"
+_XREAD = {readings: front(6 + 2 * readings, "XREAD", "COUNT") for readings in (1, 2)}
+_BLOCK, _STREAMS = word(b"BLOCK"), word(b"STREAMS")
+_MOST_ENTRIES = 512
+MOST_BYTES = 1 << 20  #: of a read
 
 _ALONE = 3  #: reads in front to one of both, while there is much in front
 _PATIENCE = 4  #: full reads, one after the other, before a host is late
 _SHARE, _TIMES = 0.25, 4.0  #: of what was read, and of what the other hosts send on average: more is a flood
 _HOST = slice(16, 24)  #: of a frame (acquisition.wire.frame.HEADER_FIELDS)
 
+#: Of a stream: each an id and the fields, as a list.
 Entries = list[Any]
 
 
@@ -30,7 +41,7 @@ class Read(NamedTuple):
 
 
 class Lanes:
-    """``front`` is the newest entry of the reading in front, b"" while there is only one reading."""
+    """Two readings of one stream. ``front`` is the newest entry of that in front, b"" while there is only one."""
 
     def __init__(self) -> None:
         self.front = b""
@@ -85,6 +96,78 @@ class Lanes:
         """Whether the reading in front has passed over it."""
         since = self._late.get(_host(entry))
         return since is not None and is_before(since, entry[0]) and not is_before(self.front, entry[0])
+
+
+class RawStream:
+    """How far a partition has read its stream.
+
+    Everything up to ``cursor`` was taken; ``has_more`` says whether the last read brought as much as it might.
+    """
+
+    def __init__(self, tag: str, settings: FilterSettings) -> None:
+        self.cursor = START
+        self.has_more = False
+        self.retention = Retention(tag, settings)
+        self._watch = b"".join(pack((command, keys.commit(tag))) for command in ("WATCH", "GET"))
+        self._key = word(keys.raw(tag).encode())
+        self._most_entries = _MOST_ENTRIES  #: of the next read, by the frames of the last one
+        self._lanes = Lanes()
+        self._read: Read | None = None  #: the newest one while there are two readings
+
+    def resume(self, cursor: bytes) -> None:
+        """Go on behind an entry."""
+        self.cursor = cursor
+
+    def renew(self) -> None:
+        """Go on at the beginning of a stream that was read to its end and removed."""
+        self.cursor = START
+        self._lanes, self._read = Lanes(), None
+        self.retention.kept.clear()
+
+    def read_command(self, block_seconds: float) -> bytes:
+        """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
+        wait = 0.001 if self._lanes.front else block_seconds  # the second reading has something to do
+        count, block = b"%d" % self._most_entries, b"%d" % round(wait * 1000.0)
+        starts = self._lanes.starts(self.cursor)
+        streams = [_STREAMS, *[self._key] * len(starts), *map(word, starts)]
+        return b"".join((self._watch, _XREAD[len(starts)], word(count), _BLOCK, word(block), *streams))
+
+    def entries_of(self, reply: list[Any] | None) -> Entries:
+        """The entries to take of a reply to ``read_command``; None: nothing came, or a stranger trimmed it away."""
+        found = [entries for _, entries in reply or ()]
+        self._read = None
+        if not self._lanes.front:
+            entries = found[0] if found else []
+            self.has_more = len(entries) >= self._most_entries
+            return entries
+        read = self._lanes.arrange(found, self.cursor, self._most_entries)
+        self.has_more = True
+        self._fit(sum(map(len, found)), sum(map(size_of, found)), MOST_BYTES)
+        if read.entries:
+            self._read = read
+        else:
+            self._pass(read.cursor, read.size)
+        return read.entries
+
+    def advance(self, entries: Entries, size: int, hosts: int, most_bytes: int) -> None:
+        """Go on behind entries that were taken, with ``size`` bytes of frames; ``hosts`` are known in all.
+
+        The next read brings some ``most_bytes``: while a worker is saturated, every partition gets its turn.
+        """
+        read, self._read = self._read, None
+        self._pass(*((entries[-1][0], size) if read is None else (read.cursor, read.size)))
+        self._lanes.watch(entries, hosts, self.has_more, self.cursor)
+        if read is None:
+            self._fit(len(entries), size, most_bytes)
+
+    def _fit(self, count: int, size: int, most_bytes: int) -> None:
+        """Read as many entries next as fit, by those that were read last."""
+        self._most_entries = min(_MOST_ENTRIES, 1 + min(MOST_BYTES, most_bytes) * count // (size + 1))
+
+    def _pass(self, cursor: bytes, size: int) -> None:
+        self.cursor = cursor
+        if size:
+            self.retention.kept.add(cursor, size)
 
 
 def _host(entry: Any) -> bytes:

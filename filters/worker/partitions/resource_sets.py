@@ -1,0 +1,84 @@
+"""Resource sets of a partition: their states, when each was last heard, and which of them expire."""
+
+from __future__ import annotations
+
+import time
+
+from acquisition.errors import FrameError
+from acquisition.link.resp import pack
+from acquisition.model.identity import is_own_name
+from acquisition.wire import keys, seen
+from acquisition.wire.rejected import HostSizes
+from acquisition.wire.seen import Seen
+from filters.worker.partitions.dormant_positions import DormantPositions, seen_of
+from filters.worker.partitions.settings import FilterSettings
+from filters.worker.states.name_table import NameTable
+from filters.worker.states.state import State
+
+_EXPIRE_EVERY = 10.0
+
+
+class ResourceSets:
+    """``states`` by (host, resource set); ``heard`` by the same key: CLOCK_MONOTONIC of the newest frame."""
+
+    def __init__(self, number: int, tag: str, partitions: int, settings: FilterSettings) -> None:
+        self.states: dict[tuple[int, int], State] = {}
+        self.heard: dict[tuple[int, int], float] = {}
+        self.sizes = HostSizes(settings.limits)
+        self.dormant = DormantPositions(tag, partitions, settings.limits.resource_sets)
+        self._number = number
+        self._tag = tag
+        self._partitions = partitions
+        self._settings = settings
+        self._expire_at = 0.0
+
+    def owns(self, host: int) -> bool:
+        """Whether a host belongs to this partition."""
+        return keys.partition_of(host, self._partitions) == self._number
+
+    def add(self, host: int, resource_set: int) -> State:
+        """A new state of which nothing is known yet. Raises LimitError."""
+        self.sizes.add(host, resource_set)
+        state = self.states[(host, resource_set)] = State(self._tag, host, resource_set, self._settings.keep_ticks)
+        return state
+
+    def admit(self, host: int, resource_set: int, commands: list[bytes]) -> State:
+        """The state of a set that sends its first frame, where it stood if it was dormant; adds to the ``commands`` of
+        the next commit. Raises FrameError."""
+        if not self.owns(host):
+            raise FrameError("partition", f"host {host:016x} does not belong to this partition")
+        state = self.add(host, resource_set)
+        commands += self.dormant.recall(state)
+        return state
+
+    def name(self, state: State, names: NameTable) -> None:
+        """Give a resource set its table."""
+        state.track.name(is_own_name(names.host, state.host))
+        state.learn(names, self._settings.tau_row(names.metrics))
+
+    def expire(self, now: float) -> list[bytes]:
+        """Forget hosts that have sent this worker nothing for ``expire_seconds``; the commands that say so.
+
+        ``now`` is monotonic: no host's clock decides.
+        """
+        if now < self._expire_at:
+            return []
+        limit = self._settings.expire_seconds
+        self._expire_at = now + min(_EXPIRE_EVERY, limit / 2)
+        gone = [key for key in self.states if now - self.heard.setdefault(key, now) > limit]
+        silent = {host for host, _ in gone} - {host for host, _ in self.states.keys() - set(gone)}
+        commands = self.dormant.miss(seen_of(self.states, self.heard, silent, now), time.time())
+        for key in gone:
+            state = self.states.pop(key)
+            self.sizes.remove(*key)
+            del self.heard[key]
+            commands.append(pack(("HDEL", keys.applied(self._tag), state.member)))
+            commands += self.dormant.keep(state)
+            commands.append(pack(("DEL", state.names_key)))
+        return commands
+
+    def known(self) -> dict[int, Seen]:
+        """All hosts that are here or on the roster, by id."""
+        missed = (seen.decode(*pair) for pair in self.dormant.roster.items())
+        here = seen_of(self.states, self.heard, {host for host, _ in self.states}, time.monotonic())
+        return {one.host: one for one in (*missed, *here) if one is not None}
