@@ -1,4 +1,4 @@
-"""The extension modules; everything else is in setup.cfg.
+"""Extension modules; everything else is in setup.cfg.
 
 Optional: without a C compiler filter and readers compute with numpy (docs/decisions/0018, 0041), the probe in Python
 (0011).

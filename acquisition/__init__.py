@@ -1,4 +1,4 @@
-"""The acquisition subsystem: frames, shards, partitions, writer, reader, snapshot.
+"""Acquisition subsystem: frames, shards, partitions, writer, reader, snapshot.
 
 Import direction (held by a test): ``acquisition`` imports no sibling package;
 ``probes`` and ``filters`` import only ``acquisition``; nothing imports ``deploy``

@@ -1,4 +1,6 @@
-"""The command ``shardpulse``: finds sub-commands through entry points and turns errors into exit codes.
+"""Entry point of ``shardpulse``: sub-commands and exit codes of errors.
+
+Sub-commands are found through entry points.
 
 A sub-command is a function ``main(argv) -> exit code`` registered in the entry point
 group ``shardpulse.commands``. It is imported only when it is called, so this package
@@ -40,37 +42,37 @@ Command = Callable[[list[str]], int]
 
 #: What each command does; a command that another package registers is listed without.
 SUMMARIES = {
-    "shards": "start, stop and show the shards of this machine",
+    "shards": "start, stop and show local shards",
     "probe": "sample this host and send its frames to the shards",
-    "filter": "check sequence, smooth and store what the probes sent",
-    "status": "the health of the pipeline: shards, filter workers, books",
-    "hosts": "list hosts, also those that have expired, and forget one that is gone",
-    "query": "read a snapshot of the smoothed state",
-    "top": "hosts by heat and what runs on them, live in a terminal",
-    "metrics": "print what Prometheus scrapes: samples and the pipeline's health",
-    "serve": "answer schedulers over HTTP: snapshots, hot hosts, moves, a live stream",
-    "archive": "keep rollups, invalid samples and events in SQL",
-    "replay": "send captured output of vmstat or pidstat, or files of /proc, through parser and checks",
-    "capture": "copy what the probe reads on this machine, for a bug report; no secrets",
-    "certificates": "make the authorities and certificates of shards and services",
-    "keys": "make the secrets with which probes sign their frames",
-    "config": "print the configuration, or validate a file",
+    "filter": "check, smooth and store the probes' samples",
+    "status": "show pipeline health: shards, filter workers, books",
+    "hosts": "list hosts, including expired ones, and forget hosts",
+    "query": "print a snapshot of the smoothed state",
+    "top": "show hosts by heat, and their VMs, live in a terminal",
+    "metrics": "print samples and pipeline health for Prometheus",
+    "serve": "serve snapshots, hot hosts, moves and a live stream over HTTP",
+    "archive": "store rollups, invalid samples and events in SQL",
+    "replay": "run captured vmstat or pidstat output, or /proc files, through parser and checks",
+    "capture": "copy the files that the probe reads, for a bug report; no secrets",
+    "certificates": "create authorities and certificates for shards and services",
+    "keys": "create the secrets that sign frames",
+    "config": "print the configuration or validate a file",
 }
 
 USAGE = """\
 usage: shardpulse COMMAND [OPTIONS]
 
-Samples of hosts, processes and virtual machines: checked, smoothed, about one
-second old, for schedulers that move virtual machines.
+Provides checked, smoothed samples of hosts, processes and virtual machines,
+about one second old, for schedulers that migrate virtual machines.
 """
 
 EXAMPLES = """\
 examples:
   shardpulse shards up              one Redis shard per core of this machine
   shardpulse probe &                sample this host every second
-  shardpulse filter &               smooth what arrives
+  shardpulse filter &               smooth incoming samples
   shardpulse query                  the newest coherent snapshot, as a table
-  shardpulse config > my.toml       every setting with its default and meaning
+  shardpulse config > my.toml       all settings with defaults and meanings
   shardpulse COMMAND --help         options and examples of a command
 """
 
@@ -137,9 +139,9 @@ def _load(name: str) -> Command:
         from difflib import get_close_matches
 
         if name.startswith("-"):
-            raise UsageError(f"unknown option {name}; options come after the command; try `shardpulse --help`")
+            raise UsageError(f"unknown option {name}: options follow the command; see `shardpulse --help`")
         near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(known)}"
         raise UsageError(f"unknown command {name}; {hint}")
     command: Command = known[name].load()
     return command
@@ -150,11 +152,11 @@ def _help() -> str:
     width = max(map(len, known), default=0)
     listed = "".join(f"  {name:<{width}}  {SUMMARIES.get(name, '')}".rstrip() + "\n" for name in known)
     codes = "".join(f"  {code:>3}  {meaning}\n" for code, meaning in EXIT_CODES.items())
-    options = "options:\n  -h, --help     this text\n  -V, --version  the version and its commit\n"
+    options = "options:\n  -h, --help     show this help\n  -V, --version  show version and commit\n"
     settings = (
-        f"environment:\n  SHARDPULSE_CONFIG        the configuration file where --config is not given\n"
-        f"  SHARDPULSE_REDIS_SERVER  the server to start shards with (Redis, Valkey)\n"
-        f"  {DEBUG}         anything: print where a fault of shardpulse itself happened\n"
+        "environment:\n  SHARDPULSE_CONFIG        configuration file, unless --config is given\n  "
+        f"SHARDPULSE_REDIS_SERVER  server binary for shards (Redis, Valkey)\n  {DEBUG}         any value: print "
+        "tracebacks of internal errors\n"
     )
     parts = (USAGE, f"commands:\n{listed}", options, EXAMPLES, settings, f"exit codes:\n{codes}")
     return "\n".join(parts)
@@ -188,11 +190,11 @@ def _unexpected(error: Exception) -> int:
         say(traceback.format_exc(), ERROR)
     if isinstance(error, OSError) and error.filename is None:
         if output_failed(error):
-            return _report(f"the output cannot be written: {error.strerror}", EXIT_FAILURE)
+            return _report(f"cannot write output: {error.strerror}", EXIT_FAILURE)
         if error.errno == errno.EIO:
-            return _report(f"the input cannot be read: {error.strerror}", EXIT_NO_INPUT)
+            return _report(f"cannot read input: {error.strerror}", EXIT_NO_INPUT)
     name = type(error).__name__
-    return _report(f"{name}: {error} (a fault of shardpulse; {DEBUG}=1 shows where)", EXIT_INTERNAL)
+    return _report(f"internal error (bug): {name}: {error}; set {DEBUG}=1 for a traceback", EXIT_INTERNAL)
 
 
 if __name__ == "__main__":

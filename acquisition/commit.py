@@ -1,4 +1,4 @@
-"""The commit that this product was built from, for ``shardpulse --version`` and reports of bugs.
+"""Commit of the build, for ``shardpulse --version`` and bug reports.
 
 A package holds it: ``deploy/build`` writes ``RECORDED`` into the source that it builds, and ``setup.py`` into what pip
 builds from a checkout. A checkout itself asks git when the version is asked for, never at an import.

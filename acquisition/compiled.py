@@ -1,4 +1,4 @@
-"""Steps that are compiled from C where that can be, and otherwise are their definition: which one runs, and why.
+"""Selection between compiled C steps and their Python definitions.
 
 SHARDPULSE_PURE_PYTHON=1 in the environment chooses the definition everywhere.
 """
@@ -16,16 +16,16 @@ from acquisition.errors import UnavailableError
 SWITCH = "SHARDPULSE_PURE_PYTHON"
 NATIVE, NUMPY, PYTHON = "native", "numpy", "python"
 
-_AGAIN = f"compile it again (python setup.py build_ext --inplace, or install shardpulse again), or set {SWITCH}=1"
+_AGAIN = f"recompile it (python setup.py build_ext --inplace, or reinstall shardpulse), or set {SWITCH}=1"
 _ABSENT = "nothing"
 _ADVICE = (
-    "install a C compiler and Python's headers (Debian, Ubuntu: apt install gcc python3-dev) and install shardpulse "
-    "again; deploy/demo and tests/run build it by themselves then"
+    "install a C compiler and Python's headers (Debian, Ubuntu: apt install gcc python3-dev) and reinstall "
+    "shardpulse; deploy/demo and tests/run then build it automatically"
 )
 
 
 class ChosenStep(NamedTuple):
-    """Which step runs: ``name`` is NATIVE, NUMPY or PYTHON, ``reason`` why not the native one."""
+    """Chosen step: ``name`` is NATIVE, NUMPY or PYTHON, ``reason`` why not the native one."""
 
     name: str
     reason: str = ""
@@ -33,7 +33,7 @@ class ChosenStep(NamedTuple):
     @property
     def text(self) -> str:
         """For people."""
-        return f"{self.name} step" if not self.reason else f"{self.name} step, which takes more CPU: {self.reason}"
+        return f"{self.name} step" if not self.reason else f"{self.name} step, slower than native: {self.reason}"
 
 
 def switched_off() -> bool:
@@ -46,7 +46,7 @@ def complete(module: ModuleType, *names: str) -> ModuleType:
     missing = [name for name in names if not hasattr(module, name)]
     if missing:
         raise UnavailableError(
-            f"{module.__file__} was compiled from older sources, it has no {', '.join(missing)}: {_AGAIN}"
+            f"{module.__file__} was compiled from older sources, without {', '.join(missing)}: {_AGAIN}"
         )
     return module
 
@@ -75,7 +75,7 @@ def offsets(fields: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def chosen(loaded: bool, definition: str) -> ChosenStep:
-    """Which step runs: the native one when it could be loaded, else its ``definition``, and what to do about that."""
+    """Chosen step: the native one if it could be loaded, else its ``definition``, and what to do about that."""
     if loaded:
         return ChosenStep(NATIVE)
     return ChosenStep(definition, f"{SWITCH} is set" if switched_off() else _ADVICE)

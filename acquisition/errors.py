@@ -1,4 +1,4 @@
-"""Every error that shardpulse raises on purpose, and every exit code, in one place.
+"""Errors raised on purpose by shardpulse, and their exit codes.
 
 ::
 
@@ -38,23 +38,23 @@ EXIT_INTERRUPTED = 130
 #: Exit code -> what it means to the person who sees it (README and ``--help`` print this).
 EXIT_CODES: dict[int, str] = {
     EXIT_OK: "done",
-    EXIT_FAILURE: "failed: the message on stderr says what to do",
-    EXIT_USAGE: "the command line is wrong",
-    EXIT_DATA: "the input was read and is not acceptable",
-    EXIT_NO_INPUT: "an input file cannot be read",
-    EXIT_UNAVAILABLE: "a shard, a server binary or a tool cannot be reached",
-    EXIT_INTERNAL: "a fault of shardpulse itself: please report it",
-    EXIT_CANNOT_CREATE: "a file, port or core cannot be had",
-    EXIT_TEMPORARY: "a shard cannot answer now: try again",
-    EXIT_UNBALANCED: "the books do not balance: counts that must agree do not",
-    EXIT_PERMISSION: "a shard refused the credentials",
-    EXIT_CONFIG: "the configuration is wrong",
-    EXIT_INTERRUPTED: "stopped by Ctrl-C",
+    EXIT_FAILURE: "failure; the message on stderr explains it",
+    EXIT_USAGE: "invalid command line",
+    EXIT_DATA: "invalid input",
+    EXIT_NO_INPUT: "input file cannot be read",
+    EXIT_UNAVAILABLE: "shard, server binary or tool unavailable",
+    EXIT_INTERNAL: "internal error (bug): please report it",
+    EXIT_CANNOT_CREATE: "file, port or core unavailable",
+    EXIT_TEMPORARY: "shard temporarily unavailable: try again",
+    EXIT_UNBALANCED: "books do not balance: sample counts disagree",
+    EXIT_PERMISSION: "credentials refused by a shard",
+    EXIT_CONFIG: "invalid configuration",
+    EXIT_INTERRUPTED: "interrupted by Ctrl-C",
 }
-_PARTLY_SEEN = "some shards or hosts can be seen and some not; what can be is shown"
-_NO_SAMPLES = "there is no host: none has sent samples yet, or all have expired"
+_PARTLY_SEEN = "partial result: some shards or hosts are not visible"
+_NO_SAMPLES = "no hosts: none has sent samples yet, or all have expired"
 _DECIDING = {
-    66: "", 69: _PARTLY_SEEN, 75: f"{_NO_SAMPLES}, or too few for the rule on any host", 77: "", 78: "", 130: "",
+    66: "", 69: _PARTLY_SEEN, 75: f"{_NO_SAMPLES}, or no host has enough samples for the rule", 77: "", 78: "", 130: "",
 }  # fmt: skip
 #: Command -> the codes with which it may end beside 0, 2 and 70, each with what else it means there, if anything.
 COMMANDS: dict[str, dict[int, str]] = {
@@ -65,36 +65,36 @@ COMMANDS: dict[str, dict[int, str]] = {
     "demo": dict.fromkeys((1, 69, 73, 75), ""),
     "filter": dict.fromkeys((66, 69, 75, 77, 78), ""),
     "hosts": {
-        65: "there is no host of the name that is to be forgotten", 66: "", 69: "",
-        75: "the host that is to be forgotten still sends, or may do so", 77: "", 78: "", 130: "",
+        65: "unknown host", 66: "", 69: "",
+        75: "the host is still sending, or may be", 77: "", 78: "", 130: "",
     },
     "keys": dict.fromkeys((66, 73, 78), ""),
     "metrics": {
-        66: "", 69: "some shards could be read and some not; what could be read is printed", 73: "",
-        75: f"{_NO_SAMPLES}; the health of the pipeline is printed", 77: "", 78: "", 130: "",
+        66: "", 69: "partial result: some shards could not be read", 73: "",
+        75: f"{_NO_SAMPLES}; pipeline health is still printed", 77: "", 78: "", 130: "",
     },
     "probe": dict.fromkeys((66, 69, 73, 78), ""),
     "query": {
-        65: "no host, resource set, entity or metric matches a pattern", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES,
+        65: "a pattern matches no host, resource set, entity or metric", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES,
         77: "", 78: "", 130: "",
     },
     "query hot": _DECIDING,
     "query moves": _DECIDING,
     "query neighbours": {
-        65: "there is no host of that name", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: "",
+        65: "unknown host", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: "",
     },
-    "query vms": {65: "no VM matches a pattern", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: ""},
+    "query vms": {65: "a pattern matches no VM", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: ""},
     "replay": dict.fromkeys((65, 66, 69, 75, 77, 78), ""),
     "serve": dict.fromkeys((66, 69, 73, 77, 78), ""),
     "shards": dict.fromkeys((65, 66, 69, 73, 75, 78), ""),
     "status": {
-        0: "samples are lost and counted (`lost` says how many; --lossless makes it 76)",
-        65: "there is no host of the name that --host gives", 66: "",
-        69: "a filter worker or a replica is missing, a part is behind, a probe is silent", 75: _NO_SAMPLES,
+        0: "samples were lost and counted, see `lost` (76 with --lossless)",
+        65: "unknown host in --host", 66: "",
+        69: "filter worker or replica missing, backlog, or silent probe", 75: _NO_SAMPLES,
         76: "", 77: "", 78: "", 130: "",
     },
     "top": {
-        0: "stopped by q, Ctrl-C or SIGTERM", 65: "there is no host of the name that --host gives", 66: "",
+        0: "stopped by q, Ctrl-C or SIGTERM", 65: "unknown host in --host", 66: "",
         69: f"--once, --json: {_PARTLY_SEEN}", 75: f"--once, --json: {_NO_SAMPLES}", 77: "", 78: "",
     },
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which extra of setup.cfg a command needs, for those who have installed another one.
+"""Extras of setup.cfg that commands need, named when one is not installed.
 
 The package itself needs nothing, so that a probe's host gets what a probe needs and nothing else.
 """
@@ -36,7 +36,7 @@ def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None
     module = _foreign(error)
     if not module:
         return None
-    return UnavailableError(f"{command} needs the package {module}: {how_to_install(of(command))}")
+    return UnavailableError(f"{command} requires the package {module}: {how_to_install(of(command))}")
 
 
 def how_to_install(extra: str) -> str:
@@ -45,7 +45,7 @@ def how_to_install(extra: str) -> str:
     if place := _place():
         return f"pip install '{place}[{extra}]'"
     if (Path(sys.prefix) / DEPLOYED).exists():
-        return "deploy/site.yml brings it to hosts with a part that needs it; else run this where you deploy from"
+        return "deploy/site.yml installs it on hosts that need it; otherwise run this on the controller"
     return f"pip install --no-index --find-links WHEELS 'shardpulse[{extra}]', with WHEELS of deploy/build wheelhouse"
 
 
@@ -93,8 +93,8 @@ def explain() -> None:
         if not module:
             return sys.__excepthook__(kind, error, trace)
         python = '"$(python3 deploy/environment.py --extra test)/bin/python"'
-        has = "which the project's environment has"
-        print(f"{name} needs the package {module}, {has}: run {python} -m {name}", file=sys.stderr)
+        has = "installed in the project's environment"
+        print(f"{name} requires the package {module}, {has}: run {python} -m {name}", file=sys.stderr)
         raise SystemExit(EXIT_UNAVAILABLE)
 
     sys.excepthook = hook

@@ -46,7 +46,9 @@ def parser(name: str, description: str, examples: str, notes: str = "", prog: st
 
 def add_shards(parser: argparse.ArgumentParser) -> None:
     """``--shards`` and ``--config``: where the shards are."""
-    parser.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, instead of the configured ones")
+    parser.add_argument(
+        "--shards", metavar="HOST:PORT,...", help="address of any shard, instead of the configured ones"
+    )
     parser.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
 
 
@@ -54,7 +56,7 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
     """``--wait``, the same in all commands that run until they are stopped: ``options.wait`` in seconds."""
     parser.add_argument(
         "--wait", type=seconds, default=math.inf, metavar="S",
-        help="give up when no shard has answered within S seconds of the start (default: wait until stopped)",
+        help="exit if no shard answers within S seconds of the start (default: wait forever)",
     )  # fmt: skip
 
 
@@ -69,8 +71,8 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     """``--log``, the same in all commands that run until they are stopped; ``options.log`` is "" without."""
     parser.add_argument(
         "--log", type=_levels, default="", metavar="LEVELS",
-        help="LEVEL or CATEGORY=LEVEL, several with commas, over [log] levels: what to say on stderr. Levels are "
-        f"{', '.join(log.LEVELS)}; categories {', '.join(log.CATEGORIES)}",
+        help="comma-separated list of LEVEL or CATEGORY=LEVEL, overrides [log] levels. Levels: "
+            f"{', '.join(log.LEVELS)}; categories: {', '.join(log.CATEGORIES)}",
     )  # fmt: skip
 
 
@@ -85,14 +87,14 @@ def _levels(text: str) -> str:
 def add_directory(parser: argparse.ArgumentParser) -> None:
     """``--dir``: where the local shards keep their state; None as configured."""
     parser.add_argument(
-        "--dir", metavar="DIR", help="state directory of this machine's shards (default: [shards] directory)"
+        "--dir", metavar="DIR", help="state directory of the local shards (default: [shards] directory)"
     )
 
 
 def add_shard_count(parser: argparse.ArgumentParser, flag: str) -> None:
     """How many shards are started; 0 for one per core."""
     parser.add_argument(
-        flag, type=whole(1, 65535), default=0, metavar="N", help="shards to start (default: one per core)"
+        flag, type=whole(1, 65535), default=0, metavar="N", help="number of shards to start (default: one per core)"
     )
 
 
@@ -103,7 +105,7 @@ def number(low: float, high: float, unit: str = " seconds") -> Callable[[str], f
         with contextlib.suppress(ValueError):
             if low <= float(text) <= high and math.isfinite(float(text)):
                 return float(text)
-        raise argparse.ArgumentTypeError(f"{text!r} is not {low:g} to {high:g}{unit}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not in the range {low:g} to {high:g}{unit}")
 
     return convert
 
@@ -113,7 +115,7 @@ def whole(low: int, high: int, unit: str = "") -> Callable[[str], int]:
 
     def convert(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {low} to {high}{unit}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not in the range {low} to {high}{unit}")
         return int(text)
 
     return convert
@@ -125,12 +127,12 @@ seconds = number(0.0, 1e6)
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
     """``--json``, ``--watch`` and ``--count``, as ``repeat`` wants them."""
-    parser.add_argument("--json", action="store_true", help="one JSON document; with --watch one per line")
+    parser.add_argument("--json", action="store_true", help="print one JSON document; with --watch one per line")
     parser.add_argument(
         "--watch", nargs="?", type=number(0.01, 86400), const=1.0, metavar="S",
         help="repeat every S seconds (1) until Ctrl-C",
     )  # fmt: skip
-    parser.add_argument("--count", type=count, default=0, metavar="N", help="with --watch: end after N answers")
+    parser.add_argument("--count", type=count, default=0, metavar="N", help="with --watch: exit after N outputs")
 
 
 def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) -> int:
@@ -146,7 +148,7 @@ def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) ->
     while True:
         try:
             code = answer()
-            log.over(SHARDS, "the shards can be read again")
+            log.over(SHARDS, "shards readable again")
         except ShardpulseError as error:
             log.fails(SHARDS, error, patience=0.0)
             code = error.exit_code

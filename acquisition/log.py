@@ -1,4 +1,4 @@
-"""The log of a running part: lines on stderr, with a level, a category and fields.
+"""Log of a running part: lines on stderr with level, category and fields.
 
     LOG = log.category("probe.sources")
     if LOG.debugs:
@@ -24,20 +24,20 @@ NOTICE, DEBUG = 5, 7
 LEVELS = {"error": ERROR, "warning": WARNING, "notice": NOTICE, "info": INFO, "debug": DEBUG}
 #: Category -> what it says at info (one line for each unit of work, and for each change) and at debug.
 CATEGORIES = {
-    "probe": "each tick: duration, samples, what failed a check",
-    "probe.sources": "a source that fails or works again; at debug each reading",
-    "probe.checks": "at debug the samples that failed a check, each with value and reason",
-    "probe.outbox": "shards that are found and lost, frames that are sent again; at debug what is sent and applied",
-    "filter": "what begins and ends",
-    "filter.worker": "each turn: frames, their age, what is rejected; at debug each partition's read and commit",
-    "filter.leases": "partitions that are taken and let go",
-    "serve": "what begins and ends",
-    "serve.reading": "each picture: hosts, those that are not current, duration",
-    "serve.decisions": "hosts that get hot or cool, moves; at debug each verdict with its reason",
+    "probe": "each tick: duration, samples, failed checks",
+    "probe.sources": "failure and recovery of sources; at debug each reading",
+    "probe.checks": "at debug each sample that failed a check, with value and reason",
+    "probe.outbox": "shards found and lost, frames resent; at debug frames sent and applied",
+    "filter": "start and stop",
+    "filter.worker": "each turn: frames, their age, rejections; at debug each partition's read and commit",
+    "filter.leases": "partitions acquired and released",
+    "serve": "start and stop",
+    "serve.reading": "each snapshot: hosts, hosts not current, duration",
+    "serve.decisions": "hosts that become hot or cool, moves; at debug each verdict with its reason",
     "serve.http": "each request: status, bytes, duration; never headers",
-    "archive": "what begins and ends",
+    "archive": "start and stop",
     "archive.follower": "each batch: rows, duration; at debug each round",
-    "archive.upkeep": "what is removed and compacted",
+    "archive.upkeep": "rows removed and compacted",
     "watcher": "each snapshot; at debug each answer",
 }
 
@@ -146,7 +146,7 @@ def _suggestion(word: str, known: Mapping[str, object]) -> str:
     from difflib import get_close_matches  # only for what is wrong: it would cost every probe 0.3 MB
 
     near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(known)}"
 
 
 def _stamp(level: int) -> str:

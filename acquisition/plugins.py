@@ -1,4 +1,4 @@
-"""What installed packages register with each other through entry points: metrics, sources, checks, kernels.
+"""Plugins registered through entry points: metrics, sources, checks, kernels.
 
 This package imports none of them by name, so that it stands alone and takes what other packages add.
 """
@@ -41,9 +41,7 @@ def registered(group: str, own: Mapping[Any, Any] | None = None) -> dict[Any, An
         except Exception as error:  # code of another package, which may fail in any way
             if extras.is_absent(entry, error):
                 continue
-            raise ConfigError(
-                f"entry point {entry.name} = {entry.value} of {group} cannot be loaded: {error}"
-            ) from error
+            raise ConfigError(f"cannot load entry point {entry.name} = {entry.value} of {group}: {error}") from error
         for name, value in mapping.items():
             if found.setdefault(name, value) is not value:
                 raise ConfigError(f"entry point {entry.name} = {entry.value} of {group}: {name!r} is registered twice")
@@ -52,7 +50,7 @@ def registered(group: str, own: Mapping[Any, Any] | None = None) -> dict[Any, An
 
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
-    """Those of this project's groups: to read them takes tens of milliseconds, and a command asks for several."""
+    """Entry points of this project's groups; reading them takes tens of milliseconds, and a command needs several."""
     found = entry_points()
     return tuple(
         entry for group in found.groups if group.startswith("shardpulse.") for entry in found.select(group=group)

@@ -1,4 +1,4 @@
-"""Files and directories that belong to this user alone: 0600 and 0700, whatever the umask of the shell.
+"""Private files and directories: modes 0600 and 0700, whatever the umask.
 
 The command line runs every command under ``private``, which holds for what libraries and child processes make as well:
 an archive of SQLite, a server's log, a ring. docs/security.md lists the few files that others have to read.

@@ -92,7 +92,7 @@ class Notifier:
         self._reloads = False
 
     def stopping(self, text: str = "stopping") -> None:
-        """It has begun to end; nothing else will come."""
+        """Report that the process is stopping; nothing is reported after that."""
         self._send(["STOPPING=1", f"STATUS={text}"])
 
     def _send(self, lines: list[str]) -> bool:
@@ -139,7 +139,7 @@ def end_with_threads(report: Callable[[str], None]) -> None:
             return
         name = failed.thread.name if failed.thread is not None else "a thread"
         text = "".join(traceback.format_exception(failed.exc_type, failed.exc_value, failed.exc_traceback))
-        report(f"{name} has ended (a fault of shardpulse): {text}")
+        report(f"internal error (bug): {name} died: {text}")
         os._exit(EXIT_INTERNAL)
 
     threading.excepthook = end

@@ -1,4 +1,4 @@
-"""What the demo's archive has kept."""
+"""Archive contents of the demo, for its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""deploy/build: packages of one commit, equal byte for byte on every build machine."""
+"""``deploy/build``: reproducible packages of one commit.
+
+They are equal byte for byte on every build machine.
+"""
 
 from __future__ import annotations
 

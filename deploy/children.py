@@ -1,4 +1,7 @@
-"""The demo's child processes: tied to it, started again when they die, ended in order."""
+"""Child processes of the demo: restarted when they die, stopped in order.
+
+They are tied to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole product on this machine: shards, probe, filter, and a live view of its own samples.
+"""Demo of the product on this machine: shards, probe, filter and live view.
 
 Started by ``deploy/demo``, which prepares the environment. Everything lives in a directory
 of this demo's own and on free ports, so several demos run side by side; at the end nothing
@@ -84,12 +84,12 @@ def main() -> int:
     except OSError as error:
         if not output_failed(error):
             raise
-        say(f"error: the output cannot be written: {error.strerror}")
+        say(f"error: cannot write output: {error.strerror}")
         return EXIT_FAILURE
 
 
 class Voice:
-    """Tells the person at the terminal what happens, on stderr and never into the output.
+    """Progress messages on stderr, never in the output.
 
     While a screen is shown, messages wait until it has gone.
     """

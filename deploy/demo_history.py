@@ -1,4 +1,4 @@
-"""The last few smoothed values of what a view shows, and sparklines of them."""
+"""History of the demo's view: the last smoothed values, with sparklines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live view: a host's metrics raw beside smoothed, its busiest processes, the shards, the books.
+"""Live view of the demo: metrics raw and smoothed, processes, shards, books.
 
 Pure functions from a snapshot to something to print: ``render`` makes a rich renderable for a
 terminal that redraws, ``plain_lines`` makes lines for a pipe. ``History`` remembers what sparklines

@@ -1,4 +1,4 @@
-"""The virtual environment of a checkout: made once, shared by the demo and the tests.
+"""Virtual environment of a checkout, shared by the demo and the tests.
 
     python3 deploy/environment.py [--extra test] [--system]      prints the environment's directory
     python3 deploy/environment.py --tools                        only the system's part of --system
@@ -306,7 +306,7 @@ def _missing_to_compile() -> dict[str, str]:
 
 
 def _native_step(venv: Path) -> str:
-    """Which steps filter and probe run, and what to do about it when they are not the fast ones."""
+    """Steps that filter and probe run, with the remedy if they are not the native ones."""
     if _runs(venv / "bin" / "python", f"import {', '.join(NATIVE).replace('/', '.')}"):
         return "the steps of filter and probe are native (compiled C)"
     missing = _missing_to_compile()

@@ -1,4 +1,4 @@
-"""Freshness as a reader sees it: how long after its sampling a frame's smoothed state is readable.
+"""Freshness meter: delay from sampling to readable smoothed state.
 
 A process of its own, so that drawing the view does not disturb it. It polls the applied positions,
 which the filter commits in one transaction with the smoothed state, every few milliseconds;

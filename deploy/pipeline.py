@@ -1,4 +1,7 @@
-"""Probe, filter and freshness reader over running shards: started, watched, measured, stopped."""
+"""Pipeline of the demo: probe, filter and freshness reader over the shards.
+
+It is started, watched, measured and stopped.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ _QUIET_SECONDS = 4.0  #: without anything new, besides two intervals: something 
 
 
 class Pipeline:
-    """What runs beside the shards. A context manager that stops it all.
+    """Processes beside the shards. A context manager that stops them all.
 
     ``snapshot``, ``shard_rows``, ``loads``, ``totals`` and ``account`` (the probe's of itself) are
     what the last ``look`` found. ``lost_at_worst`` is the largest loss in any reading of the

@@ -1,4 +1,4 @@
-"""Whether the parts of a demo go on: counts that must grow, ticks that must follow each other. Pure."""
+"""Progress checks of the demo: growing counts, consecutive ticks (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a demo measured: the document of ``--json``, the closing lines, and the rows of the view."""
+"""Report of the demo: ``--json`` document, closing lines and view rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and a closed terminal as something to wait for: nothing is ever cut in the middle."""
+"""Stop signals (Ctrl-C, SIGTERM, closed terminal) as a condition to wait for.
+
+Nothing is ever cut in the middle.
+"""
 
 from __future__ import annotations
 

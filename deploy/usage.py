@@ -1,4 +1,4 @@
-"""What processes take, from /proc: CPU to the nanosecond (schedstat), memory by share (PSS); and their whole names."""
+"""Usage of processes from /proc: CPU (schedstat), memory (PSS), full names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's own directory: on tmpfs where there is one, removed at the end.
+"""Workspace of the demo: a directory, on tmpfs if possible, removed at the end.
 
 A demo that was killed with -9 cannot remove its directory, so the next one does: a lock on the
 directory, which ends with its process, shows which are still in use.

@@ -1,4 +1,6 @@
-"""Benchmarks and experiments of the whole pipeline, each a program: ``python -m experiments`` lists them.
+"""Benchmarks and experiments of the whole pipeline, each one program.
+
+``python -m experiments`` lists them.
 
 Programs share rooms and never import one another; a room imports only those before it:
 ``processes`` (how programs start, command and end children, what they need), ``testbed`` (hosts in network

@@ -1,4 +1,4 @@
-"""``python -m experiments``: which programs there are, what each shows, and how they are run."""
+"""List of all programs, each with a summary, and how to run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m experiments.ingest``: how many samples a second, how fresh, at what cost, nothing lost."""
+"""Ingestion benchmark: samples per second, freshness, cost, no loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m experiments.inputs_cost``: what decision inputs cost the filter's CPU and the shards' memory, in one run.
+"""Cost of decision inputs: CPU of the filter, memory of the shards, one run.
 
     python -m experiments.inputs_cost                        # 100 hosts x 101 entities x 15 metrics
     python -m experiments.inputs_cost --together 10          # only with frames that come in tens

@@ -1,4 +1,4 @@
-"""``python -m experiments.live_migration``: a real guest migrates between two hosts; every reader says where it is.
+"""Live migration of a real guest between two hosts, as readers see it.
 
 Two process-id namespaces stand for two hosts: in each runs a real probe, which sees only the processes of its own, and
 a real qemu. A busy guest is migrated live (QMP ``migrate``) ``--migrations`` times, to and fro: at random it ends well,

@@ -1,4 +1,4 @@
-"""``python -m experiments.vcpu_error``: how far run time, delay and suffering of a guest's vCPUs are from the truth.
+"""Error of a guest's vCPU figures: run time, delay and suffering.
 
     python -m experiments.vcpu_error                                   # 20 pairs of 5 s: four minutes
     python -m experiments.vcpu_error --pairs 20 --seconds 5 --burners 2 --quota 0.3

@@ -1,4 +1,4 @@
-"""``python -m experiments.vm_events``: how soon readers see that virtual machines start and stop, ten at a time.
+"""VM start and stop detection: delay to readers, ten VMs at a time.
 
 Real qemu processes whose guests halt, a real probe as shipped, shards, a filter and the service, which is asked for
 the newest of every row all the time. ``--vms`` guests are started and killed, ``--together`` at a time: of each, the

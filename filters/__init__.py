@@ -1,4 +1,4 @@
-"""The short-term filter and those who read what it wrote: kernels, state, service, query, views."""
+"""Filter and readers of its output: kernels, worker, service, query, views."""
 
 from acquisition import extras
 

@@ -1,4 +1,4 @@
-"""``shardpulse capture``: what this machine prints, for a bug report."""
+"""``shardpulse capture``: output of this machine's tools, for a bug report."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from probes.captures.capture import Captured, Rename, Tick, hasher
 from probes.captures.replay_proc import FACTS, place
 
 _DESCRIPTION = """\
-Copy what the probe reads on this machine into a directory, once a second: files of /proc and /sys
-with CPU, memory, network, processes and virtual machines. shardpulse replay proc DIR then prints
-what the probe makes of them, here or on any other machine.
+Copy the files that the probe reads on this machine into a directory, once a second: files of /proc
+and /sys with CPU, memory, network, processes and virtual machines. shardpulse replay proc DIR then
+prints the resulting samples, here or on any other machine.
 
-Nothing is copied that is not on a list. Of the command lines of qemu only the options that say
-what a VM is are kept (name, uuid, CPUs, memory); every other word becomes … Arguments of other
-processes and all environments are left out. --hash-names replaces the names of the host, of its
-VMs and of its processes by hashes. Files are readable by this user only. As root, more is read:
-how much processes of other users read and write."""
+Only listed files are copied. Of qemu command lines only the options that describe a VM are kept
+(name, uuid, CPUs, memory); every other word becomes … Arguments of other processes and all
+environments are omitted. --hash-names replaces the names of the host, its VMs and its processes
+by hashes. Files are readable only by this user. Root also captures the disk I/O of other users'
+processes."""
 
 _EXAMPLES = """\
 shardpulse capture mine                            six ticks in five seconds
 shardpulse capture --seconds 60 --hash-names mine
-shardpulse replay proc mine                        what the probe makes of it
-tar czf mine.tar.gz mine                           to attach to a report, after a look into it"""
+shardpulse replay proc mine                        print the resulting samples
+tar czf mine.tar.gz mine                           to attach to a report, after a review"""
 
 
 def main(argv: list[str]) -> int:
@@ -49,9 +49,9 @@ def main(argv: list[str]) -> int:
 def _prepare(directory: str) -> None:
     os.makedirs(directory, exist_ok=True)
     if os.listdir(directory):
-        raise UsageError(f"{directory} is not empty: name a new directory")
+        raise UsageError(f"{directory} is not empty; give a new directory")
     if os.stat(directory).st_uid != os.geteuid():
-        raise UsageError(f"{directory} is another user's: name a new directory")
+        raise UsageError(f"{directory} belongs to another user; give a new directory")
 
 
 def _capture(directory: str, seconds: int, rename: Rename | None) -> None:
@@ -76,21 +76,25 @@ def _capture(directory: str, seconds: int, rename: Rename | None) -> None:
         times[name] = (wall, monotonic)
         Path(directory, FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # whatever comes next, this much is whole
         say(_described(name, found))
-    say(f"{directory} is complete; shardpulse replay proc {directory} prints what the probe makes of it")
+    say(f"{directory} is complete; shardpulse replay proc {directory} prints print the resulting samples")
 
 
 def _described(name: str, found: Captured) -> str:
-    refused = f"; files that this user may not read: {found.refused}" if found.refused else ""
+    refused = f"; files not readable by this user: {found.refused}" if found.refused else ""
     return f"{name}: {len(found.contents)} files, {found.processes} processes, {found.vms} VMs{refused}"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("capture", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("directory", metavar="DIR", help="a new or empty directory")
+    parser.add_argument("directory", metavar="DIR", help="new or empty directory")
     parser.add_argument(
-        "--seconds", type=help_text.whole(1, 86400), default=5, metavar="S", help="a tick a second (default: 5)"
+        "--seconds",
+        type=help_text.whole(1, 86400),
+        default=5,
+        metavar="S",
+        help="duration, with one tick per second (default: 5)",
     )
     parser.add_argument(
-        "--hash-names", action="store_true", help="hashes in place of the names of the host, of VMs and of processes"
+        "--hash-names", action="store_true", help="replace names of the host, VMs and processes by hashes"
     )
     return parser

@@ -1,4 +1,4 @@
-"""``shardpulse probe``: reads and validates the configuration, then becomes the agent.
+"""``shardpulse probe``: validates the configuration, then becomes the agent.
 
 Validation needs modules that would cost every probe several megabytes, so this process
 replaces itself (execv) by a bare interpreter that imports the agent only. The resolved
@@ -43,19 +43,19 @@ from probes.metrics import RESOURCE_SETS
 _DESCRIPTION = """\
 Sample this host, its processes and its virtual machines, and send the samples to the shards.
 
-One light process per host, whatever the number of VMs. All samples of one tick are a frame. Recent
-frames are kept in the ring, a file of fixed size in memory (/dev/shm), until they are confirmed: those
-that cannot be sent wait there, and a probe that was killed goes on where it was. --remove-ring deletes it.
-SIGHUP rereads the configuration (a bad one leaves the old one in force); SIGTERM and SIGINT stop
-in order."""
+One light process runs per host, whatever the number of VMs. The samples of one tick form a frame.
+Frames are kept in the ring, a file of fixed size in memory (/dev/shm), until they are confirmed; unsent
+frames survive there, and a killed probe resumes from it. --remove-ring deletes it.
+SIGHUP reloads the configuration (an invalid one is ignored); SIGTERM and SIGINT stop the probe
+gracefully."""
 
 _EXAMPLES = """
 shardpulse probe                                    until it is stopped
 shardpulse probe --config my.toml --seconds 60
 shardpulse probe --shards 10.0.0.7:7000             instead of the configured shards
-shardpulse probe --dry-run --ticks 2                print what would be sent, without shards
-shardpulse probe --remove-ring                      after the last run on this host: leave nothing behind
-systemctl reload shardpulse-probe                   (SIGHUP) after a change of the configuration
+shardpulse probe --dry-run --ticks 2                print samples instead of sending them
+shardpulse probe --remove-ring                      clean up after the last run on this host
+systemctl reload shardpulse-probe                   (SIGHUP) after a configuration change
 """
 
 _SHORTEST_WAIT = 0.001
@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
 def _remove_ring(settings: Settings) -> int:
     """Delete the ring of this host's probe. Raises CannotCreateError while a probe writes to it."""
     path = settings.probe.ring_path or ring_path(settings.host.name or socket.gethostname())
-    print(f"removed {path}" if remove(path) else f"there is no ring at {path}")
+    print(f"removed {path}" if remove(path) else f"no ring at {path}")
     return EXIT_OK
 
 
@@ -244,7 +244,7 @@ def _uid(user: str, name: str) -> int:
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError as error:
-        raise ConfigError(f"{name}: key probe.processes.users: there is no user {user!r} on this host") from error
+        raise ConfigError(f"{name}: key probe.processes.users: unknown user {user!r} on this host") from error
 
 
 def _compiler(options: argparse.Namespace) -> tuple[str, ...]:
@@ -285,14 +285,14 @@ def _parser() -> argparse.ArgumentParser:
         "--ticks", type=help_text.whole(1, 10**9), default=0, metavar="N", help="stop after N ticks (default: never)"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="print each reading as a JSON object per line; needs no shards"
+        "--dry-run", action="store_true", help="print each reading as one JSON object per line, without shards"
     )
     parser.add_argument(
         "--remove-ring",
         action="store_true",
-        help="delete the ring of a probe that has ended, and what it had not sent",
+        help="delete the ring of a stopped probe, with its unsent frames",
     )
-    parser.add_argument("--compile", action="store_true", help="print the agent's resolved settings and stop")
+    parser.add_argument("--compile", action="store_true", help="print the agent's resolved settings and exit")
     return parser
 
 

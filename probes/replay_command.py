@@ -1,4 +1,7 @@
-"""``shardpulse replay``: captured output of vmstat or pidstat, or files of /proc, through parser and checks."""
+"""``shardpulse replay``: captured output or /proc files, parsed and checked.
+
+Output is that of vmstat or pidstat.
+"""
 
 from __future__ import annotations
 
@@ -41,31 +44,31 @@ from probes.tools.pidstat import PidstatParser
 from probes.tools.vmstat import UNITS, VmstatParser
 
 _DESCRIPTION = """\
-Send captured output of vmstat or pidstat, or captured files of /proc, through the same parser and
-the same checks as live samples. Of vmstat and pidstat print a JSON object per entity and tick:
+Run captured output of vmstat or pidstat, or captured files of /proc, through the parser and checks
+of live samples. For vmstat and pidstat, print one JSON object per entity and tick:
 
   {"line": 4, "time": "2026-11-21T13:00:01", "entity": "host",
    "metrics": {"cpu_user_ratio": 0.02, ...}, "invalid": {"cpu_guest_ratio": {"value": null, "code": "MISSING"}}}
 
-line is where the entity was first named in its tick; time is null where the capture has none
-that is certain; entity is the host, or pid/command; value of an invalid sample is its raw value
-(null: none; "Infinity"). An account of all lines, with number and reason of every rejected one,
-goes to stderr.
+line is the first line of the entity in its tick; time is null if the capture has no certain
+time; entity is the host, or pid/command; value of an invalid sample is its raw value (null: none;
+"Infinity"). A summary of all lines, with number and reason of each rejected one, is written to
+stderr.
 
-Limits of the machine that was sampled (CPU within its cores, memory within its memory) come
-from the banner of pidstat or from --cores and --memory, never from this machine.
+Limits of the sampled machine (CPU within its cores, memory within its memory) come from the
+banner of pidstat or from --cores and --memory, never from this machine.
 
-replay proc DIR reads a directory of shardpulse capture, or one made by hand: DIR/t0/proc,
-DIR/t0/sys, DIR/t1/... hold files of /proc and /sys, a second apart. It prints what shardpulse
-probe --dry-run prints: an object per tick and resource set; --config selects processes, metrics
-and checks as for the probe."""
+replay proc DIR reads a directory of shardpulse capture, or a handmade one: DIR/t0/proc,
+DIR/t0/sys, DIR/t1/... contain files of /proc and /sys, one second apart. The output is that of
+shardpulse probe --dry-run: one object per tick and resource set; --config selects processes,
+metrics and checks as for the probe."""
 
 _EXAMPLES = """\
 vmstat -n -w -t 1 60 > v.txt; shardpulse replay vmstat v.txt
 pidstat -h -u -r -d -w 1 60 | shardpulse replay pidstat -
 shardpulse replay vmstat --unit M --memory 64G --strict v.txt    captured with -S M
 shardpulse capture --seconds 5 mine; shardpulse replay proc mine
-shardpulse replay pidstat --push p.txt                           into the shards instead"""
+shardpulse replay pidstat --push p.txt                           send to the shards"""
 
 _CPUS = help_text.whole(1, 65536, " CPUs")
 _SUFFIXES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -93,7 +96,7 @@ def main(argv: list[str]) -> int:
 def _replay_proc(options: argparse.Namespace, settings: config.Settings) -> int:
     """Print what the sources make of a captured /proc; the exit code."""
     if options.push:
-        raise UsageError("a capture of /proc can only be printed: leave out --push")
+        raise UsageError("a capture of /proc can only be printed: omit --push")
     watched = Selection.of(selection(settings.probe.processes, options.config or "configuration"))
     known = Machine(options.host, options.cores, options.memory)
     outcome = replay_proc.replay(
@@ -174,22 +177,24 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     try:
         return open(name, "rb")
     except OSError as error:
-        raise NoInputError(f"{name} cannot be read: {error.strerror}") from error
+        raise NoInputError(f"cannot read {name}: {error.strerror}") from error
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("replay", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("tool", choices=("vmstat", "pidstat", "proc"), help="what was captured")
-    parser.add_argument("file", metavar="FILE", help="the capture, - for standard input; of proc a directory")
+    parser.add_argument("tool", choices=("vmstat", "pidstat", "proc"), help="type of the capture")
+    parser.add_argument("file", metavar="FILE", help="capture file, - for standard input; for proc a directory")
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 65 when a line was rejected, or a file of proc could not be used",
+        help="exit with 65 if a line is rejected, or a file of proc is unusable",
     )
-    parser.add_argument("--host", default="", help="name of the host that was sampled (default: the capture's)")
-    parser.add_argument("--cores", type=_CPUS, default=0, help="its CPUs (default: the capture's, else no limit)")
+    parser.add_argument("--host", default="", help="name of the sampled host (default: from the capture)")
     parser.add_argument(
-        "--memory", type=_size, default=0.0, metavar="BYTES", help="its memory, as 16G (default: as of --cores)"
+        "--cores", type=_CPUS, default=0, help="number of its CPUs (default: from the capture, else no limit)"
+    )
+    parser.add_argument(
+        "--memory", type=_size, default=0.0, metavar="BYTES", help="its memory, such as 16G (default: as for --cores)"
     )
     parser.add_argument(
         "--interval",
@@ -198,26 +203,26 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds between rows or ticks without a time (default: 1)",
     )
     parser.add_argument(
-        "--unit", choices=sorted(UNITS), default="K", help="vmstat: the argument of its -S (default: K)"
+        "--unit", choices=sorted(UNITS), default="K", help="vmstat: argument of its -S option (default: K)"
     )
     parser.add_argument("--no-first", action="store_true", help="vmstat ran with -y: its first line is a sample")
     parser.add_argument(
-        "--divided-by", type=_CPUS, default=0, metavar="CPUS", help="pidstat ran with -I on so many CPUs"
+        "--divided-by", type=_CPUS, default=0, metavar="CPUS", help="pidstat ran with -I on this number of CPUs"
     )
     parser.add_argument(
         "--push",
         action="store_true",
-        help="send it into the shards, as host --host or replay:HOST, instead of printing it",
+        help="send samples to the shards, as host --host or replay:HOST, instead of printing them",
     )
     parser.add_argument(
-        "--shards", metavar="ADDRESSES", help="with --push: HOST:PORT,... in place of the configuration"
+        "--shards", metavar="ADDRESSES", help="with --push: HOST:PORT,... instead of the configured shards"
     )
     parser.add_argument(
         "--patience",
         type=help_text.number(0.001, 1e6),
         default=30.0,
         metavar="SECONDS",
-        help="with --push: how long to wait for a shard (default: 30)",
+        help="with --push: seconds to wait for a shard (default: 30)",
     )
     parser.add_argument("--config", metavar="FILE", help=help_text.CONFIG_HELP)
     return parser
@@ -227,5 +232,5 @@ def _size(text: str) -> float:
     number = text.rstrip("KMGT")
     suffix = text[len(number) :]
     if not (number.isascii() and number.isdigit()) or suffix not in _SUFFIXES or len(number) > 18 or not int(number):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 16G")
+        raise argparse.ArgumentTypeError(f"invalid size {text!r}: expected bytes or a size such as 16G")
     return float(int(number) * _SUFFIXES[suffix])

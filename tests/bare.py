@@ -76,13 +76,13 @@ def main(arguments: list[str]) -> int:
 
 
 def refusal(bare: Path, script: str) -> list[str]:
-    """What a script did not do as it must where there is no redis-server: say at once what to install."""
+    """What a script did not do as it must where there is no redis-server: say at once the remedy."""
     started = time.monotonic()
     done = inside(bare, [script], capture=True)
     seconds = time.monotonic() - started
     if done.returncode != 69 or "apt install redis-server" not in done.stderr:
         return [f"{script} without a redis-server exited with {done.returncode}: {done.stderr[-500:]}"]
-    return [] if seconds < 10 else [f"{script} took {seconds:.0f} s to say what to install"]
+    return [] if seconds < 10 else [f"{script} took {seconds:.0f} s to say the remedy"]
 
 
 def demo(bare: Path) -> list[str]:

@@ -1,1 +1,1 @@
-"""Certificates for TLS off loopback: authorities of the operator's making, and what they vouch for."""
+"""Certificates for TLS off loopback, issued by the operator's own authorities."""

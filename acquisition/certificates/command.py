@@ -1,4 +1,4 @@
-"""``shardpulse certificates``: authorities of the operator's own, and certificates of shards and services."""
+"""``shardpulse certificates``: create authorities, issue and renew certificates."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 _DESCRIPTION = """\
-Make what TLS needs off loopback: an authority for the shards, another one for services
-(serve, the database), and certificates of both for the names that clients connect to.
+Create the certificates that TLS requires off loopback: one authority for the shards, one for
+services (serve, the database), and certificates for the names that clients connect to.
 
-Keep the directory of an authority on the machine that you deploy from, and on no other:
-anyone who has its key can pose as any shard. Clients need its ca.pem and nothing else."""
+Keep an authority's directory only on the machine that you deploy from: its key can
+impersonate any shard. Clients need only its ca.pem."""
 
 _EXAMPLES = """
 shardpulse certificates ca shards --dir authority       authority/ca.pem and authority/ca.key
-shardpulse certificates ca services --dir services      a second one, for serve and the database
+shardpulse certificates ca services --dir services      an authority for serve and the database
 shardpulse certificates issue shard-1.example.org 10.0.0.1 --ca authority --out certificates
-shardpulse certificates show authority/*.pem certificates/*.pem     what each is for and when it ends
-shardpulse certificates show --days 30 /etc/shardpulse/*.pem        exit code 1 when one ends within 30 days
+shardpulse certificates show authority/*.pem certificates/*.pem     purpose and expiry of each
+shardpulse certificates show --days 30 /etc/shardpulse/*.pem        exit code 1 if one expires within 30 days
 """
 _AUTHORITY_DAYS, _DAYS, _MOST_DAYS = 3650, 397, 36500
 _PURPOSES = ("shards", "services")
@@ -43,31 +43,31 @@ def main(argv: list[str]) -> int:
 
 
 def ca(options: argparse.Namespace) -> int:
-    """Make an authority of its own: ca.pem, which clients believe, and ca.key (mode 0600), which makes certificates.
-    Files that are there are never overwritten."""
+    """Create a certificate authority: ca.pem, which clients trust, and ca.key (mode 0600), which issues certificates.
+    Existing files are never overwritten."""
     from acquisition.certificates import files, making
 
     made = making.authority(options.purpose, _now(), options.days)
     certificate, key = files.write(made, Path(options.dir), files.AUTHORITY)
     print(f"{certificate}: {_told(made.certificate)}")
-    print(f"{key}: keep it on this machine, and a copy where nobody else comes")
+    print(f"{key}: keep it on this machine, with a backup in a safe place")
     return EXIT_OK
 
 
 def issue(options: argparse.Namespace) -> int:
-    """Make a certificate for one machine with these names and addresses; clients must connect to one of them. The
-    files are called as the first of them."""
+    """Issue a certificate for one machine with these names and addresses; clients must connect to one of them. The
+    files are named after the first."""
     from acquisition.certificates import files, making
 
     made = making.issue(files.read(Path(options.ca)), options.name, _now(), options.days)
     certificate, key = files.write(made, Path(options.out), options.name[0])
     print(f"{certificate}: {_told(made.certificate)}")
-    print(f"{key}: for that machine only")
+    print(f"{key}: only for the machine that the certificate names")
     return EXIT_OK
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print what certificates are for and when they end. The exit code is 1 when one is not valid now, or ends within
+    """Show the purpose and expiry of certificates. The exit code is 1 if one is not valid now, or expires within
     --days."""
     from acquisition.certificates import files, making
 
@@ -103,7 +103,7 @@ def _state(one: x509.Certificate, days: int) -> str:
     if now >= one.not_valid_after_utc:
         return "expired"
     left = (one.not_valid_after_utc - now).days
-    return f"ends in {left} days" if left < days else "valid"
+    return f"expires in {left} days" if left < days else "valid"
 
 
 def _told(one: x509.Certificate) -> str:
@@ -122,19 +122,23 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(action=action)
         return made
 
-    one = add(ca, "make an authority")
-    one.add_argument("purpose", choices=_PURPOSES, help="what it vouches for")
-    one.add_argument("--dir", required=True, metavar="DIR", help="where ca.pem and ca.key are put")
+    one = add(ca, "create a certificate authority")
+    one.add_argument("purpose", choices=_PURPOSES, help="purpose of its certificates")
+    one.add_argument("--dir", required=True, metavar="DIR", help="output directory for ca.pem and ca.key")
     _add_days(one, _AUTHORITY_DAYS)
-    one = add(issue, "make a certificate")
-    one.add_argument("name", nargs="+", metavar="NAME", help="a name or address of the machine")
-    one.add_argument("--ca", required=True, metavar="DIR", help="the directory of the authority")
-    one.add_argument("--out", required=True, metavar="DIR", help="where certificate and key are put")
+    one = add(issue, "issue a certificate")
+    one.add_argument("name", nargs="+", metavar="NAME", help="host name or IP address of the machine")
+    one.add_argument("--ca", required=True, metavar="DIR", help="directory of the authority")
+    one.add_argument("--out", required=True, metavar="DIR", help="output directory for certificate and key")
     _add_days(one, _DAYS)
-    one = add(show, "say what certificates are for and when they end")
+    one = add(show, "show purpose and expiry of certificates")
     one.add_argument("file", nargs="+", metavar="FILE", help="a certificate")
     one.add_argument(
-        "--days", type=help_text.whole(0, _MOST_DAYS), default=0, metavar="N", help="that are to be left (default: 0)"
+        "--days",
+        type=help_text.whole(0, _MOST_DAYS),
+        default=0,
+        metavar="N",
+        help="minimum remaining validity in days (default: 0)",
     )
     one.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -143,5 +147,5 @@ def _parser() -> argparse.ArgumentParser:
 def _add_days(parser: argparse.ArgumentParser, usual: int) -> None:
     parser.add_argument(
         "--days", type=help_text.whole(1, _MOST_DAYS, " days"), default=usual, metavar="N",
-        help=f"how long it is valid (default: {usual})",
+        help=f"validity in days (default: {usual})",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Certificates and keys in files: a key is nobody else's to read, and nothing is ever overwritten."""
+"""Certificate and key files: keys are private, existing files are kept."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
             key.unlink()
             raise
     except FileExistsError as error:
-        raise CannotCreateError(f"{error.filename2} is there and is not overwritten: move it away first") from error
+        raise CannotCreateError(f"{error.filename2} already exists; move it away first") from error
     except OSError as error:
-        raise CannotCreateError(f"{error.filename or directory} cannot be made: {error.strerror}") from error
+        raise CannotCreateError(f"cannot create {error.filename or directory}: {error.strerror}") from error
     return certificate, key
 
 
@@ -46,9 +46,9 @@ def read(directory: Path, name: str = AUTHORITY) -> Pair:
     try:
         key = serialization.load_pem_private_key(_read(path), password=None)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path} holds no key without a passphrase: {error}") from error
+        raise DataError(f"{path}: not an unencrypted private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise DataError(f"the key in {path} is not that of the certificate beside it")
+        raise DataError(f"the key in {path} does not match the certificate beside it")
     return Pair(certificate, key)
 
 
@@ -57,11 +57,11 @@ def read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(_read(path))
     except ValueError as error:
-        raise DataError(f"{path} holds no certificate") from error
+        raise DataError(f"{path} contains no certificate") from error
 
 
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise NoInputError(f"{path} cannot be read: {error.strerror}") from error
+        raise NoInputError(f"cannot read {path}: {error.strerror}") from error

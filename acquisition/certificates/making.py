@@ -1,4 +1,6 @@
-"""Making authorities and certificates, P-256 and X.509 v3 (pure: no files, and the clock is the caller's).
+"""Creation of authorities and certificates, P-256 and X.509 v3 (pure).
+
+No files are read or written, and the caller supplies the time.
 
 An authority is for one purpose, stated in its extended key usage, which OpenSSL demands of all that it vouches
 for. The nodes of a cluster are servers and clients of each other, whichever of them calls; what answers over HTTP or is
@@ -61,7 +63,9 @@ def issue(by: Pair, names: list[str], now: datetime, days: int) -> Pair:
     usage = _authority_usage(by.certificate)
     if ends > last:
         most = max((last - now).days, 0)
-        raise UsageError(f"{days} days are more than the authority has left: it ends at {moment(last)}, in {most} days")
+        raise UsageError(
+            f"validity of {days} days exceeds that of the authority, which expires at {moment(last)}, in {most} days"
+        )
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(by.key.public_key())
     made = (
@@ -96,7 +100,7 @@ def _authority_usage(certificate: x509.Certificate) -> x509.ExtendedKeyUsage:
             return certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except (x509.ExtensionNotFound, ValueError):
         pass
-    raise DataError("the certificate is of no authority that `shardpulse certificates ca` has made")
+    raise DataError("the certificate was not issued by an authority of `shardpulse certificates ca`")
 
 
 def _builder(
@@ -138,4 +142,4 @@ def _alternative(name: str) -> x509.GeneralName:
     except ValueError:
         if _HOSTNAME.fullmatch(name):
             return x509.DNSName(name)
-    raise UsageError(f"{name!r} is neither a name of a host nor an address")
+    raise UsageError(f"{name!r} is neither a host name nor an IP address")

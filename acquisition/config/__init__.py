@@ -1,4 +1,4 @@
-"""Configuration: one TOML file into frozen typed settings. Start at ``load``."""
+"""Configuration: parses one TOML file into frozen settings (``load``)."""
 
 from acquisition.config.loader import load
 from acquisition.config.settings import Settings

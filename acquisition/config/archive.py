@@ -1,4 +1,4 @@
-"""The table [archive]: where samples outlive the shards, and for how long."""
+"""Settings of table [archive]: long-term storage and its retention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Days = Annotated[float, Meta(ge=0.5, le=36500)]
 
 
 class Archive(Table):
-    """The SQL database of `shardpulse archive`: rollups, episodes of invalid samples, events, inventory."""
+    """SQL database of `shardpulse archive`: rollups, episodes of invalid samples, events, inventory."""
 
     url: Annotated[
         str,
@@ -21,30 +21,35 @@ class Archive(Table):
         ),
     ] = ""
     password_file: Annotated[
-        str, Meta(description="file (mode 0600) whose first line is the password; empty: libpq's own ways (~/.pgpass)")
+        str,
+        Meta(description="file (mode 0600) with the password in its first line; empty: libpq's defaults (~/.pgpass)"),
     ] = ""
     cluster: Annotated[
         str, Meta(min_length=1, description="name of these shards; several clusters may share a database")
     ] = "shardpulse"
-    minutes_days: Annotated[Days, Meta(description="rollups of 1 minute are kept so long")] = 2.0
-    five_minutes_days: Annotated[Days, Meta(description="rollups of 5 minutes are kept so long")] = 30.0
-    hours_days: Annotated[Days, Meta(description="rollups of 1 hour are kept so long")] = 730.0
-    episodes_days: Annotated[Days, Meta(description="episodes of invalid samples are kept so long")] = 90.0
-    events_days: Annotated[Days, Meta(description="events are kept so long")] = 730.0
+    minutes_days: Annotated[Days, Meta(description="retention of 1-minute rollups")] = 2.0
+    five_minutes_days: Annotated[Days, Meta(description="retention of 5-minute rollups")] = 30.0
+    hours_days: Annotated[Days, Meta(description="retention of 1-hour rollups")] = 730.0
+    episodes_days: Annotated[Days, Meta(description="retention of episodes of invalid samples")] = 90.0
+    events_days: Annotated[Days, Meta(description="retention of events")] = 730.0
     chunk_hours: Annotated[
         Literal[1, 6],
-        Meta(description="rollups of 1 minute are compacted so many hours at a time; 6 need less disk, and come later"),
+        Meta(description="hours of 1-minute rollups compacted at a time; 6 uses less disk and compacts later"),
     ] = 1
     percentiles: Annotated[
         list[Annotated[str, Meta(pattern=r"^[^.]+\..+$")]],
-        Meta(description="metrics that get 95th percentiles, SET.METRIC; SET may be *, METRIC may hold * and ?"),
+        Meta(description="metrics with 95th percentiles, as SET.METRIC; SET may be *, METRIC may contain * and ?"),
     ] = field(default_factory=list)
     grace_seconds: Annotated[
-        float, Meta(ge=0, le=3600, description="a minute is closed so long after its end; what comes later is merged")
+        float,
+        Meta(
+            ge=0, le=3600, description="delay after the end of a minute until it is written; later samples are merged"
+        ),
     ] = 5.0
     claim_seconds: Annotated[
-        float, Meta(ge=1, le=86400, description="how long trims wait for an archiver that no longer reports")
+        float, Meta(ge=1, le=86400, description="time that raw frames are kept for an archiver that no longer reports")
     ] = 900.0
     lease_seconds: Annotated[
-        float, Meta(ge=1, le=600, description="another archiver takes a dead one's partitions over after so long")
+        float,
+        Meta(ge=1, le=600, description="time after which another archiver takes over the partitions of a dead one"),
     ] = 10.0

@@ -12,23 +12,25 @@ from acquisition.config import text as config_text
 from acquisition.errors import EXIT_OK
 
 _DESCRIPTION = """\
-Print every setting as TOML, each with its meaning, limits and value.
+Print all settings as TOML, each with its meaning, limits and value.
 
-Without --file these are the defaults: a file to start from. With --file the file is
-checked and what results from it is printed; an unknown key, a wrong type and a value
-out of its limits are errors that name file, line and key."""
+Without --file the defaults are printed, as a starting point. With --file the file is
+validated and the resulting settings are printed; an unknown key, a wrong type or a
+value out of range is reported with file, line and key."""
 
 _EXAMPLES = """
-shardpulse config > shardpulse.toml            a file to start from
-shardpulse config --file shardpulse.toml       is it right? and what results from it?
-shardpulse config --file my.toml --json        the same for a machine
+shardpulse config > shardpulse.toml            write the defaults to a file
+shardpulse config --file shardpulse.toml       validate a file and show the result
+shardpulse config --file my.toml --json        the same as JSON
 """
 
 
 def main(argv: list[str]) -> int:
     """Run the command."""
     parser = help_text.parser("config", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("--file", "--config", metavar="FILE", dest="file", help="the file to check and to print")
+    parser.add_argument(
+        "--file", "--config", metavar="FILE", dest="file", help="configuration file to validate and print"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of TOML")
     options = parser.parse_args(argv)
     settings = metric_registry.load_checked(options.file) if options.file else config.Settings()

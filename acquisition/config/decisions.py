@@ -1,4 +1,4 @@
-"""The tables [decisions] and [decisions.policy]: how hot hosts are found and moves are proposed."""
+"""Settings of tables [decisions] and [decisions.policy]: hot hosts and moves."""
 
 from __future__ import annotations
 
@@ -11,60 +11,71 @@ Labels = dict[str, str | bool]
 
 
 class Policy(Table):
-    """Limits on proposals that hold whatever rule, selection and placement are chosen."""
+    """Limits on proposed moves, whatever the rule, selection and placement."""
 
     headroom: Annotated[
-        float, Meta(ge=0, lt=1, description="of each resource this ratio stays free on a destination")
+        float, Meta(ge=0, lt=1, description="fraction of each resource to keep free on a destination host")
     ] = 0.15
     margin: Annotated[
         float,
-        Meta(ge=0.01, le=0.5, description="a destination ends so far below the level at which the rule calls it cool"),
+        Meta(ge=0.01, le=0.5, description="distance below the rule's cool level at which a destination must end up"),
     ] = 0.05
     resources: Annotated[
         list[Literal["cpu_busy_ratio", "memory_used_ratio", "network_used_ratio"]],
-        Meta(min_length=1, description="what a destination is checked for; where one is MISSING it takes no VM"),
+        Meta(
+            min_length=1, description="resources checked on a destination host; a host where one is MISSING takes no VM"
+        ),
     ] = field(default_factory=lambda: ["cpu_busy_ratio", "memory_used_ratio"])
     least_gain: Annotated[
-        float, Meta(ge=0, le=1, description="a VM that frees less of what its host lacks is not moved")
+        float, Meta(ge=0, le=1, description="minimum fraction of the scarce resource that a moved VM must free")
     ] = 0.01
     moves_per_host: Annotated[
-        int, Meta(ge=1, le=1000, description="migrations at a time from or to one host, those in progress included")
+        int,
+        Meta(
+            ge=1, le=1000, description="maximum concurrent migrations from or to one host, including those in progress"
+        ),
     ] = 1
-    moves: Annotated[int, Meta(ge=1, le=10_000, description="proposals at a time in all")] = 100
+    moves: Annotated[int, Meta(ge=1, le=10_000, description="maximum number of proposals at a time")] = 100
     cool_down_seconds: Annotated[
-        float, Meta(ge=0, le=86400, description="a VM that migrated, or failed to, stays for so long")
+        float,
+        Meta(ge=0, le=86400, description="time after a migration, successful or failed, before the VM may move again"),
     ] = 600.0
     settle_seconds: Annotated[
         float,
-        Meta(ge=0, le=3600, description="a host gives and takes no VM for so long after a migration from or to it"),
+        Meta(
+            ge=0,
+            le=3600,
+            description="time after a migration before its source and destination host are considered again",
+        ),
     ] = 12.0
     young_seconds: Annotated[
-        float, Meta(ge=0, le=86400, description="a VM observed for less is not moved: its window is not full")
+        float, Meta(ge=0, le=86400, description="minimum observation time before a VM may be moved")
     ] = 30.0
     migration_seconds: Annotated[
-        float, Meta(gt=0, le=86400, description="a migration whose end is not reported by then is given up on")
+        float,
+        Meta(gt=0, le=86400, description="timeout after which a migration without a reported end is considered failed"),
     ] = 600.0
     tries_per_host: Annotated[
-        int, Meta(ge=1, le=1000, description="VMs of one hot host for which a destination is looked for")
+        int, Meta(ge=1, le=1000, description="maximum number of VMs per hot host for which a destination is searched")
     ] = 5
 
 
 class Decisions(Table):
-    """Which hosts are hot, which VM moves, and where to."""
+    """Decisions: detection of hot hosts and proposed moves of VMs."""
 
     rule: Annotated[
         str,
-        Meta(description="how hot hosts are detected"),
+        Meta(description="rule that detects hot hosts"),
     ] = "threshold"
-    selection: Annotated[str, Meta(description="how the VM to move is chosen")] = "most_cpu"
-    placement: Annotated[str, Meta(description="how its destination is chosen")] = "least_loaded"
+    selection: Annotated[str, Meta(description="strategy that chooses the VM to move")] = "most_cpu"
+    placement: Annotated[str, Meta(description="strategy that chooses its destination")] = "least_loaded"
     entities: Annotated[
         Literal["vms", "processes"],
-        Meta(description='what is moved; "processes" where the VMs are watched as processes by their command'),
+        Meta(description='entities to move; "processes" if VMs are watched as processes by their command'),
     ] = "vms"
     parameters: Annotated[
         dict[str, dict[str, str | bool | int | float | list[str]]],
-        Meta(description="of rules: rule = { parameter = value }; `shardpulse query hot --help` names them"),
+        Meta(description="parameters of rules: rule = { parameter = value }; `shardpulse query hot --help` lists them"),
     ] = field(default_factory=dict)
     hosts: Annotated[
         dict[str, Labels],

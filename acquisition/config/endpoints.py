@@ -1,4 +1,4 @@
-"""From settings to shards: where they listen, with which credentials, and a connected Cluster."""
+"""Shard addresses, credentials and a connected Cluster, from the settings."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def _owners(settings: Shards) -> tuple[int, ...]:
     try:
         return (pwd.getpwnam(settings.owner).pw_uid,)
     except KeyError as error:
-        raise ConfigError(f"key shards.owner: there is no user {settings.owner!r} on this machine") from error
+        raise ConfigError(f"key shards.owner: no user {settings.owner!r} on this machine") from error
 
 
 def _local(settings: Shards) -> Credentials | None:
-    """Those of this machine's shards, if addresses are named and all are theirs."""
+    """Credentials of this machine's shards, if addresses are named and all are theirs."""
     if not settings.addresses:
         return None  # who looks for local shards is told with them
     with contextlib.suppress(ShardpulseError):  # there are none, or they are not to be believed: then not these
@@ -124,5 +124,5 @@ def with_addresses(settings: Shards, text: str | None) -> Shards:
     except ValueError as error:
         raise UsageError(f"--shards: {error}") from error
     if not parts:
-        raise UsageError("--shards: name at least one HOST:PORT")
+        raise UsageError("--shards: expected at least one HOST:PORT")
     return replace(settings, addresses=parts)

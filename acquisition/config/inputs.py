@@ -1,4 +1,4 @@
-"""The table [filter.inputs]: what decision rules ask beside the moving averages."""
+"""Settings of table [filter.inputs]: decision inputs beside the averages."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ Samples = Annotated[int, Meta(le=RECENT_TICKS)]
 
 
 class Inputs(Table):
-    """Figures for decision rules, computed at every tick: k of n above a threshold, time above it, lowest and highest
-    of the last few values, CUSUM, the recent values, and where configured median, MAD and quartiles over a window.
-    Windows are of seconds, with a least number of samples where ticks are far apart, and of at most 120 samples.
-    Metrics are named SET.METRIC; SET may be *, METRIC may hold * and ?; the first pattern that fits counts. Besides
-    those of docs/metrics.md there are the derived metrics host.cpu_busy_ratio, host.memory_used_ratio and
-    host.network_used_ratio."""
+    """Decision inputs, computed at every tick: k of n above a threshold, time above it, lowest and highest recent
+    value, CUSUM, the recent values, and optionally median, MAD and quartiles over a window. Windows are given in
+    seconds, with a minimum number of samples for long intervals, and hold at most 120 samples. Metrics are named
+    SET.METRIC; SET may be *, METRIC may contain * and ?; the first matching pattern applies. In addition to the
+    metrics of docs/metrics.md there are host.cpu_busy_ratio, host.memory_used_ratio and host.network_used_ratio."""
 
-    enabled: Annotated[bool, Meta(description="false switches it off")] = True
+    enabled: Annotated[bool, Meta(description="false disables it")] = True
     window_seconds: Annotated[
-        Seconds, Meta(gt=0, description="how far median, MAD, quartiles and valid samples look back (n)")
+        Seconds, Meta(gt=0, description="window of median, MAD, quartiles and of the count of valid samples (n)")
     ] = DEFAULT_WINDOW.seconds
     window_least: Annotated[
-        Samples, Meta(ge=2, description="samples that the window holds however long the interval")
+        Samples, Meta(ge=2, description="minimum number of samples in the window, whatever the interval")
     ] = DEFAULT_WINDOW.least
     counted_seconds: Annotated[
-        Seconds, Meta(gt=0, description="of which the samples above the threshold are counted (k of n)")
+        Seconds, Meta(gt=0, description="window in which samples above the threshold are counted (k of n)")
     ] = DEFAULT_COUNTED.seconds
-    counted_least: Annotated[Samples, Meta(ge=1, description="samples of k of n however long the interval")] = (
-        DEFAULT_COUNTED.least
-    )
+    counted_least: Annotated[
+        Samples, Meta(ge=1, description="minimum number of samples for k of n, whatever the interval")
+    ] = DEFAULT_COUNTED.least
     plateau_seconds: Annotated[
-        Seconds, Meta(ge=0, description="of valid values whose lowest and highest are kept; 0: none")
+        Seconds, Meta(ge=0, description="window of the lowest and highest valid value; 0: disabled")
     ] = DEFAULT_PLATEAU.seconds
-    plateau_least: Annotated[Samples, Meta(ge=2, description="samples of the plateau however long the interval")] = (
-        DEFAULT_PLATEAU.least
+    plateau_least: Annotated[
+        Samples, Meta(ge=2, description="minimum number of samples of the plateau, whatever the interval")
+    ] = DEFAULT_PLATEAU.least
+    order_statistics: Annotated[list[str], Meta(description="resource sets with median, MAD and quartiles; *: all")] = (
+        field(default_factory=lambda: list(DEFAULT_ORDER_STATISTICS))
     )
-    order_statistics: Annotated[
-        list[str], Meta(description="resource sets that have median, MAD and quartiles; *: all")
-    ] = field(default_factory=lambda: list(DEFAULT_ORDER_STATISTICS))
     thresholds: Annotated[
-        Patterns, Meta(description="which metrics have these figures, and their thresholds in the metric's unit")
+        Patterns,
+        Meta(description="thresholds by metric, in its unit; a metric without a threshold has no such figures"),
     ] = field(default_factory=lambda: dict(DEFAULT_THRESHOLDS))
     slacks: Annotated[
-        Patterns, Meta(description="slack K of CUSUM in the metric's unit, 0 for a metric that none of these fits")
+        Patterns, Meta(description="slack K of CUSUM by metric, in its unit; 0 for all other metrics")
     ] = field(default_factory=lambda: dict(DEFAULT_SLACKS))

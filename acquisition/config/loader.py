@@ -1,4 +1,4 @@
-"""Reading the configuration: one TOML file, parsed once into frozen typed values.
+"""Loader of the configuration: one TOML file, parsed once into frozen values.
 
 A file is looked for in this order: the path that is given (``--config``),
 ``$SHARDPULSE_CONFIG``, ``/etc/shardpulse/shardpulse.toml``; without any, the
@@ -57,7 +57,7 @@ def load(path: str | None = None) -> Settings:
     except OSError as error:
         raise NoInputError(f"configuration {found} cannot be read: {error.strerror}") from error
     if not data.strip():
-        raise NoInputError(f"configuration {found} is empty: write a comment into it if you want the defaults")
+        raise NoInputError(f"configuration {found} is empty; to use the defaults, add a comment")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -130,14 +130,14 @@ _LIMITS_DEPTH = 3  #: of checks.CHECK.PARAMETER, below which limits by metric li
 def _choices(path: KeyPath) -> str:
     """The words that a key may be, where it may only be some."""
     kind = schema.of(path, Settings)
-    return f"; known are {', '.join(map(str, kind.choices))}" if kind and kind.choices else ""
+    return f"; expected one of {', '.join(map(str, kind.choices))}" if kind and kind.choices else ""
 
 
 def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """What the schema cannot say."""
     for path, number in _numbers(document, ()):
         if math.isnan(number) or (math.isinf(number) and not (path[0] == "checks" and len(path) > _LIMITS_DEPTH)):
-            yield path, f"{number} is no number to configure with"
+            yield path, f"{number} is not a finite number"
     for address in settings.shards.addresses:
         try:
             parse_address(address)
@@ -145,23 +145,23 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
             yield ("shards", "addresses"), str(error)
     bind, _, port = settings.serve.bind.rpartition(":")
     if not bind or not port.isdigit() or int(port) > 65535:
-        yield ("serve", "bind"), f"{settings.serve.bind!r} is no HOST:PORT"
+        yield ("serve", "bind"), f"invalid address {settings.serve.bind!r}: expected HOST:PORT"
     for pattern in settings.probe.processes.commands:
         try:
             re.compile(pattern)
         except re.error as error:
-            yield ("probe", "processes", "commands"), f"{pattern!r} is no regular expression: {error}"
+            yield ("probe", "processes", "commands"), f"invalid regular expression {pattern!r}: {error}"
     for path, limits in _limits(settings):
         for metric, (low, high) in limits.items():
             if low > high:
-                yield (*path, metric), f"low {low} is above high {high}"
+                yield (*path, metric), f"lower limit {low} exceeds upper limit {high}"
     yield from _too_long(settings.filter.inputs)
     yield from _misnamed_levels(settings)
     yield from _unplaced_benchmark(settings)
     yield from _no_changes(settings)
     for pid in settings.probe.processes.pids:
         if pid <= 0:
-            yield ("probe", "processes", "pids"), f"{pid} is no process id"
+            yield ("probe", "processes", "pids"), f"invalid process id {pid}"
 
 
 def _limits(settings: Settings) -> Iterator[tuple[KeyPath, dict[str, tuple[float, float]]]]:
@@ -177,9 +177,9 @@ def _too_long(inputs: Inputs) -> Iterator[tuple[KeyPath, str]]:
     seconds, least = inputs.window_seconds, inputs.window_least
     for key in ("counted", "plateau"):
         if (length := getattr(inputs, f"{key}_seconds")) > seconds:
-            yield ("filter", "inputs", f"{key}_seconds"), f"{length:g} are more than the {seconds:g} of the window"
+            yield ("filter", "inputs", f"{key}_seconds"), f"{length:g} exceeds the window of {seconds:g}"
         if (samples := getattr(inputs, f"{key}_least")) > least:
-            yield ("filter", "inputs", f"{key}_least"), f"{samples} are more than the {least} samples of the window"
+            yield ("filter", "inputs", f"{key}_least"), f"{samples} exceeds the {least} samples of the window"
 
 
 def _misnamed_levels(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
@@ -192,15 +192,18 @@ def _misnamed_levels(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
 def _unplaced_benchmark(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     storage = settings.probe.storage
     if storage.enabled and not storage.path.startswith("/"):
-        yield ("probe", "storage", "path"), "the benchmark needs the absolute path of a directory"
+        yield ("probe", "storage", "path"), "expected the absolute path of a directory"
 
 
 def _no_changes(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for metric, change in settings.regression.metrics.items():
         if not change:
-            yield ("regression", "metrics"), f"{metric!r}: 0 is no change: below 0 less is worse, above 0 more is"
+            yield (
+                ("regression", "metrics"),
+                (f"{metric!r}: expected a non-zero change, negative if lower values are worse"),
+            )
         if "." not in metric:
-            yield ("regression", "metrics"), f"{metric!r} is no SET.METRIC"
+            yield ("regression", "metrics"), f"invalid metric {metric!r}: expected SET.METRIC"
 
 
 def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:
@@ -245,7 +248,7 @@ def _split(dotted: str) -> KeyPath:
 
 def _suggestion(word: str, known: Collection[str]) -> str:
     near = get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}" if known else ""
+    return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(known)}" if known else ""
 
 
 def _lower_first(message: str) -> str:

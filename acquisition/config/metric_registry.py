@@ -1,4 +1,6 @@
-"""The metrics and kernels that are installed, found through entry points: this package knows none by itself.
+"""Installed metrics and kernels, found through entry points.
+
+This package knows none by itself.
 
 The group ``shardpulse.validators`` names what knows of registries beside those of ``acquisition.plugins``: called with
 ``(settings, name)`` it raises ConfigError for what is registered nowhere, and its ``choices()`` list valid keys.
@@ -49,7 +51,7 @@ def load_checked(path: str | None = None) -> config.Settings:
 
 
 def _validators() -> Iterator[Any]:
-    """Those whose packages are installed."""
+    """Validators of the installed packages."""
     for entry in entry_points(group=VALIDATORS):
         try:
             yield entry.load()

@@ -1,4 +1,4 @@
-"""The parts of the schema that installed packages fill: the tables of their checks, the names of their sources.
+"""Schema parts filled by installed packages: tables of checks, source names.
 
 Like everything in ``acquisition.plugins`` they are found through entry points; without the package with the
 probe there are no checks, and ``auto`` is the only source.
@@ -14,7 +14,7 @@ from acquisition.config.schema import Meta, Table
 from acquisition.model.check_kind import CheckKind, Parameter
 
 AUTO = "auto"
-Enabled = Annotated[bool, Meta(description="false switches it off")]
+Enabled = Annotated[bool, Meta(description="false disables it")]
 
 
 def _field(parameter: Parameter) -> tuple[str, Any, Any]:
@@ -33,7 +33,7 @@ def _table(name: str, kind: CheckKind) -> type[Table]:
 def _check_tables() -> type[Table]:
     tables = {name: _table(name, kind) for name, kind in plugins.registered(plugins.CHECKS).items()}
     fields = [(name, table, field(default_factory=table)) for name, table in tables.items()]
-    meaning = "The checks, in the order in which they run; the first that fails gives the code."
+    meaning = "Checks of samples, in order of execution; the first that fails sets the code."
     return _made("Checks", meaning, fields)
 
 

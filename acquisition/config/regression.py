@@ -1,4 +1,4 @@
-"""The table [regression]: whose level the archive compares with its own past."""
+"""Settings of table [regression]: series compared with their own past."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _DEFAULT = {"storage.throughput_bytes_per_second": -0.05}
 
 
 class Regression(Table):
-    """Metrics whose level `shardpulse archive run` compares with what was usual before. One that got worse, and stays
-    so for three periods at least, is an event and a finding of `shardpulse status`. Patterns may hold * and ?."""
+    """Metrics whose level `shardpulse archive run` compares with their past. A metric that stays worse for at least
+    three periods is recorded as an event and reported by `shardpulse status`. Patterns may contain * and ?."""
 
     metrics: Annotated[
         dict[str, Annotated[float, Meta(ge=-1, le=1000)]],
         Meta(
-            description="SET.METRIC = the smallest change that counts, as a part of the usual level: -0.05 is 5% less, "
-            "0.1 is 10% more; the first pattern that fits counts; empty: none is compared"
+            description="SET.METRIC = smallest relative change reported: -0.05 is a drop of 5%, 0.1 a rise "
+            "of 10%; the first matching pattern applies; empty: no comparison"
         ),
     ] = field(default_factory=lambda: dict(_DEFAULT))
     hosts: Annotated[list[str], Meta(description="names of hosts")] = field(default_factory=lambda: ["*"])
@@ -30,6 +30,6 @@ class Regression(Table):
         Meta(
             ge=3600,
             le=604800,
-            description="the mean of a period is one value of the comparison; 150 of them are looked at",
+            description="length of a period; its mean is one value of the comparison, which covers 150 periods",
         ),
     ] = 86400.0

@@ -1,4 +1,4 @@
-"""What a key of shardpulse.toml may hold, read from annotations, and values checked against it.
+"""Schema of shardpulse.toml: types and limits from annotations, validation.
 
 All of it is the standard library's: where only a probe runs, nothing but hiredis is installed. The words of refusals
 are msgspec's, which describes the documents of other parts; a test compares them (docs/decisions/0107).
@@ -52,7 +52,7 @@ T = TypeVar("T", bound=Table)
 
 
 class Kind(NamedTuple):
-    """What a value may be: a ``base`` (a type of values, a Table, Literal or Union), what it holds, its limits."""
+    """Kind of a value: a ``base`` (a type of values, a Table, Literal or Union), what it holds, its limits."""
 
     base: Any
     inner: tuple[Kind, ...] = ()

@@ -1,4 +1,4 @@
-"""Every setting with its default, limits and meaning: the schema of shardpulse.toml.
+"""Settings with defaults, limits and meanings: the schema of shardpulse.toml.
 
 One frozen Struct per TOML table. The limits and the descriptions stand in the
 annotations, so that validation and the reference that ``shardpulse config`` prints
@@ -25,29 +25,29 @@ from acquisition.wire.rejected import Limits
 
 
 class ProbeSigning(Table):
-    """Signatures of this host's frames, so that no other host of its partition can make any in its name."""
+    """Signatures of this host's frames; they prevent other hosts from sending frames in its name."""
 
     key_file: Annotated[
         str,
         Meta(
-            description="file (mode 0600, or $CREDENTIALS_DIRECTORY/NAME that systemd lends) with this host's key, of "
-            "`shardpulse keys host`; empty: frames are not signed"
+            description="file with this host's key, made by `shardpulse keys host`; mode 0600, or "
+            "$CREDENTIALS_DIRECTORY/NAME under systemd; empty: frames are not signed"
         ),
     ] = ""
 
 
 class FilterSigning(Table):
-    """What filters and the archive ask of frames; both read this table."""
+    """Signature checks of the filter and the archive."""
 
     key_file: Annotated[
         str,
         Meta(
-            description="file (mode 0600, or $CREDENTIALS_DIRECTORY/NAME that systemd lends) with the masters, of "
-            "`shardpulse keys master`; empty: signatures are not looked at"
+            description="file with the master secrets, made by `shardpulse keys master`; mode 0600, or "
+            "$CREDENTIALS_DIRECTORY/NAME under systemd; empty: signatures are not checked"
         ),
     ] = ""
     required: Annotated[
-        bool, Meta(description="false: frames without a signature are taken, as long as not all probes have a key")
+        bool, Meta(description="false: accept unsigned frames, while not all probes have a key yet")
     ] = True
 
 
@@ -55,14 +55,18 @@ _LIMITS = Limits()
 
 
 class FilterLimits(Table):
-    """Sizes that one host may reach; a frame beyond them is rejected, and `shardpulse status` names the host. Filters
-    and the archive both read this table."""
+    """Size limits per host, for the filter and the archive. A frame that exceeds one is rejected, and
+    `shardpulse status` names the host."""
 
-    resource_sets: Annotated[int, Meta(ge=1, description="resource sets")] = _LIMITS.resource_sets
-    entities: Annotated[int, Meta(ge=1, description="entities of all resource sets together")] = _LIMITS.entities
-    metrics: Annotated[int, Meta(ge=1, description="metrics of one resource set")] = _LIMITS.metrics
-    frame_bytes: Annotated[int, Meta(ge=65536, description="bytes of one frame")] = _LIMITS.frame_bytes
-    name_bytes: Annotated[int, Meta(ge=256, description="bytes of one name or label")] = _LIMITS.name_bytes
+    resource_sets: Annotated[int, Meta(ge=1, description="maximum number of resource sets")] = _LIMITS.resource_sets
+    entities: Annotated[int, Meta(ge=1, description="maximum number of entities in all resource sets")] = (
+        _LIMITS.entities
+    )
+    metrics: Annotated[int, Meta(ge=1, description="maximum number of metrics per resource set")] = _LIMITS.metrics
+    frame_bytes: Annotated[int, Meta(ge=65536, description="maximum size of a frame in bytes")] = _LIMITS.frame_bytes
+    name_bytes: Annotated[int, Meta(ge=256, description="maximum size of a name or label in bytes")] = (
+        _LIMITS.name_bytes
+    )
 
     @property
     def sizes(self) -> Limits:
@@ -71,43 +75,45 @@ class FilterLimits(Table):
 
 
 class Host(Table):
-    """This machine."""
+    """Identity of this machine."""
 
-    name: Annotated[str, Meta(max_length=253, description="name of this host in every table; empty: its hostname")] = ""
+    name: Annotated[
+        str, Meta(max_length=253, description="name of this host in all output; empty: the system's hostname")
+    ] = ""
 
 
 class Shards(Table):
-    """The acquisition databases: where they are, or how `shardpulse shards up` starts them here."""
+    """Acquisition databases: their addresses, or how `shardpulse shards up` starts them locally."""
 
     addresses: Annotated[
         list[str],
-        Meta(description='any of the shards as "HOST:PORT"; empty: those that `shards up` started on this machine'),
+        Meta(description='addresses of some shards, each "HOST:PORT"; empty: the local shards started by `shards up`'),
     ] = field(default_factory=list)
     username: Annotated[str, Meta(description="Redis ACL user")] = "default"
     password_file: Annotated[
         str,
         Meta(
-            description="file (mode 0600, or $CREDENTIALS_DIRECTORY/NAME that systemd lends) whose first line is the "
-            "user's password; empty: none"
+            description="file with the user's password in its first line; mode 0600, or "
+            "$CREDENTIALS_DIRECTORY/NAME under systemd; empty: no password"
         ),
     ] = ""
     owner: Annotated[
         str,
-        Meta(
-            description="user whose processes on this machine are sent the password, if they are the shards; "
-            "empty: this one, and root"
-        ),
+        Meta(description="user whose local processes may receive the password; empty: the current user and root"),
     ] = ""
     tls_ca: Annotated[
         str,
         Meta(
-            description="file (PEM) with the authority of the shards, which then must speak TLS 1.3 and have the names "
-            "that they are called by; empty: no TLS"
+            description="PEM file with the certificate authority of the shards; enables TLS 1.3 and verifies "
+            "their names; empty: no TLS"
         ),
     ] = ""
-    timeout_seconds: Annotated[float, Meta(gt=0, le=3600, description="limit of connect, send and every reply")] = 2.0
+    timeout_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="timeout for connecting, sending and each reply")
+    ] = 2.0
     directory: Annotated[
-        str, Meta(description="state of local shards; empty: $XDG_RUNTIME_DIR/shardpulse or /tmp/shardpulse-UID")
+        str,
+        Meta(description="state directory of local shards; empty: $XDG_RUNTIME_DIR/shardpulse or /tmp/shardpulse-UID"),
     ] = ""
     count: Annotated[int, Meta(ge=0, le=1024, description="local shards to start; 0: one per core")] = 0
     base_port: Annotated[
@@ -115,39 +121,52 @@ class Shards(Table):
         Meta(
             ge=0,
             le=55534,
-            description="first port of the local shards, the next ones follow, and all must be free; 0: from 7600 on, "
-            "passing over those that are in use",
+            description="first port of the local shards; following ports are used for the others and must be "
+            "free; 0: free ports from 7600 on",
         ),
     ] = 0
     maxmemory_bytes: Annotated[
-        int, Meta(ge=0, description="limit of each local shard; 0: an equal part of half of the machine's memory")
+        int,
+        Meta(ge=0, description="memory limit of each local shard; 0: an equal share of half of the machine's memory"),
     ] = 0
     replicas: Annotated[
-        int, Meta(ge=0, le=8, description="replicas of each local shard, which take over when it dies")
+        int,
+        Meta(
+            ge=0, le=8, description="number of replicas of each local shard; a replica takes over when the shard dies"
+        ),
     ] = 0
     min_replicas_to_write: Annotated[
         int,
         Meta(
             ge=0,
             le=8,
-            description="a local shard refuses writes with fewer replicas: it loses less when it is cut off; 0: never",
+            description="minimum number of connected replicas for a local shard to accept writes; limits "
+            "losses when it is isolated; 0: no minimum",
         ),
     ] = 0
     partitions: Annotated[
-        int, Meta(ge=1, le=SLOTS, description="partitions of a new cluster: the units of order and of moving")
+        int,
+        Meta(
+            ge=1,
+            le=SLOTS,
+            description="number of partitions of a new cluster; a partition is the unit of ordering and of migration",
+        ),
     ] = DEFAULT_PARTITIONS
 
 
 #: A period in seconds between two ticks.
 Interval = Annotated[
-    float, Meta(ge=0, le=86400, description="seconds between two ticks; 0: that of [probe]; else a multiple of it")
+    float,
+    Meta(
+        ge=0, le=86400, description="seconds between two ticks; 0: the interval of [probe], otherwise a multiple of it"
+    ),
 ]
 Metrics = Annotated[list[str], Meta(description="metrics to send; empty: all")]
-_SOURCE = "auto: procfs, which is the cheapest and has all metrics"
+_SOURCE = "auto: procfs, which costs least and provides all metrics"
 
 
 class HostModule(Table):
-    """The monitor module of the machine itself."""
+    """Monitor module of the host itself."""
 
     enabled: Enabled = True
     source: Annotated[HostSource, Meta(description=_SOURCE)] = AUTO
@@ -156,14 +175,14 @@ class HostModule(Table):
 
 
 class ProcessesModule(Table):
-    """The monitor module of processes, and which of them it watches: all, or those that any selector names."""
+    """Monitor module of processes. It watches all processes, or those matched by any selector."""
 
     enabled: Enabled = True
     source: Annotated[ProcessesSource, Meta(description=_SOURCE)] = AUTO
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
-    all: Annotated[bool, Meta(description="watch every process; ignored where a selector below is given")] = True
-    commands: Annotated[list[str], Meta(description="regular expressions, searched in the command line")] = field(
+    all: Annotated[bool, Meta(description="watch every process; ignored if a selector below is set")] = True
+    commands: Annotated[list[str], Meta(description="regular expressions searched for in the command line")] = field(
         default_factory=list
     )
     users: Annotated[list[str], Meta(description="user names or numbers")] = field(default_factory=list)
@@ -174,17 +193,17 @@ class ProcessesModule(Table):
     daemons: Annotated[
         bool,
         Meta(
-            description="watch libvirtd, virtqemud, systemd-journald, the shards' servers and shardpulse itself as "
-            "well, whatever the selectors"
+            description="always watch libvirtd, virtqemud, systemd-journald, shard servers and shardpulse "
+            "itself, whatever the selectors"
         ),
     ] = True
     limit: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="at most so many processes; those left out are counted")
+        int, Meta(ge=1, le=1_000_000, description="maximum number of processes watched; the others are counted")
     ] = 1000
 
 
 class VmsModule(Table):
-    """The monitor module of virtual machines (qemu processes)."""
+    """Monitor module of virtual machines (qemu processes)."""
 
     enabled: Enabled = True
     source: Annotated[VmsSource, Meta(description=_SOURCE)] = AUTO
@@ -193,14 +212,14 @@ class VmsModule(Table):
     scope: Annotated[
         str,
         Meta(
-            description="name of the cluster whose own names identify VMs (Proxmox VE without a uuid, KubeVirt); the "
-            "same on all of its hosts, another in each cluster"
+            description="cluster name that makes VM names unique (Proxmox VE without uuid, KubeVirt); the "
+            "same on all hosts of a cluster, different in each cluster"
         ),
     ] = ""
 
 
 class CoresModule(Table):
-    """The monitor module of single cores. The host's own figures have the busiest one without it."""
+    """Monitor module of single cores. The host's metrics include the busiest core without it."""
 
     enabled: Enabled = False
     interval_seconds: Interval = 0.0
@@ -208,7 +227,7 @@ class CoresModule(Table):
 
 
 class NumaNodesModule(Table):
-    """The monitor module of NUMA nodes: CPU, memory and huge pages of each."""
+    """Monitor module of NUMA nodes: CPU, memory and huge pages of each."""
 
     enabled: Enabled = False
     interval_seconds: Interval = 0.0
@@ -216,24 +235,24 @@ class NumaNodesModule(Table):
 
 
 class InterfacesModule(Table):
-    """The monitor module of network interfaces."""
+    """Monitor module of network interfaces."""
 
     enabled: Enabled = False
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
     names: Annotated[
-        list[str], Meta(description='patterns of names, such as "eth*"; empty: those with a device behind them')
+        list[str], Meta(description='name patterns, such as "eth*"; empty: interfaces backed by a device')
     ] = field(default_factory=list)
 
 
 class FilesystemsModule(Table):
-    """The monitor module of file systems, in a process of its own: a file server may not answer."""
+    """Monitor module of file systems, in a separate process, since a file server may hang."""
 
     interval_seconds: Interval = 0.0
     metrics: Metrics = field(default_factory=list)
     paths: Annotated[
         list[Annotated[str, Meta(pattern="^/")]],
-        Meta(description="a path on each file system, such as that of the images; empty: none is watched"),
+        Meta(description="one path on each file system to watch, such as the directory of VM images; empty: none"),
     ] = field(default_factory=list)
 
     @property
@@ -243,33 +262,33 @@ class FilesystemsModule(Table):
 
 
 class Probe(Table):
-    """The one process per host that runs all monitor modules."""
+    """Probe: one process per host that runs all monitor modules."""
 
     interval_seconds: Annotated[float, Meta(ge=0.01, le=86400, description="seconds between two ticks")] = 1.0
     ring_path: Annotated[
         str,
         Meta(
-            description="the outbox: recent frames, on tmpfs; empty: a file in the unit's $RUNTIME_DIRECTORY, else in "
-            "/dev/shm per user and host"
+            description="file of recent frames, on tmpfs; empty: a file in the unit's $RUNTIME_DIRECTORY, "
+            "else one per user and host in /dev/shm"
         ),
     ] = ""
-    ring_bytes: Annotated[int, Meta(ge=65536, le=1 << 34, description="size of the outbox")] = 16777216
+    ring_bytes: Annotated[int, Meta(ge=65536, le=1 << 34, description="size of the file of recent frames")] = 16777216
     ring_seconds: Annotated[
-        float, Meta(gt=0, description="frames older than this are given up and counted as lost")
+        float, Meta(gt=0, description="maximum age of unconfirmed frames; older ones are dropped and counted as lost")
     ] = 600.0
     discovery_interval_seconds: Annotated[
-        float, Meta(gt=0, le=86400, description="how often new processes are looked for; VMs are seen sooner")
+        float, Meta(gt=0, le=86400, description="seconds between scans for new processes; VMs are found sooner")
     ] = 5.0
     position_interval_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="how often the probe asks what the filter has applied")
+        float, Meta(gt=0, le=3600, description="seconds between reads of the filter's progress")
     ] = 2.0
     shed_after_seconds: Annotated[
         float,
         Meta(
             ge=1,
             le=86400,
-            description="age of what waits that is too much when more is made than is applied: then the most "
-            "talkative probes thin their frames and count what they leave out as lost",
+            description="backlog age in seconds at which an overloaded probe starts dropping frames; dropped "
+            "samples are counted as lost",
         ),
     ] = 5.0
     host: HostModule = field(default_factory=HostModule)
@@ -284,36 +303,62 @@ class Probe(Table):
 
 
 class Filter(Table):
-    """The service that smooths."""
+    """Filter: checks and smooths the probes' samples."""
 
     tau_seconds: Annotated[
         float, Meta(gt=0, le=86400, description="time constant of the moving average: alpha = 1 - exp(-dt / tau)")
     ] = 5.0
     tau: Annotated[
-        dict[str, Annotated[float, Meta(gt=0, le=86400)]], Meta(description="metric = its own time constant")
+        dict[str, Annotated[float, Meta(gt=0, le=86400)]],
+        Meta(description="time constants of single metrics, metric = seconds"),
     ] = field(default_factory=dict)
     kernels: Annotated[
-        list[str], Meta(min_length=1, description="what is kept of each sample; packages may add more")
+        list[str],
+        Meta(min_length=1, description="kernels computed for each sample; installed packages may add kernels"),
     ] = field(default_factory=lambda: ["last", "mean", "variance", "trend"])
-    keep_ticks: Annotated[int, Meta(ge=1, le=1000, description="ticks of smoothed state that stay readable")] = 3
+    keep_ticks: Annotated[
+        int, Meta(ge=1, le=1000, description="number of ticks of smoothed state kept for readers")
+    ] = 3
     linger_seconds: Annotated[
-        float, Meta(ge=0, le=10, description="a busy worker gathers frames up to so long: freshness against CPU")
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            description="maximum time that a busy worker waits to batch frames; higher "
+            "values save CPU and delay readers",
+        ),
     ] = 0.1
-    retention_seconds: Annotated[float, Meta(ge=0, description="raw frames are kept so long at least")] = 30.0
+    retention_seconds: Annotated[float, Meta(ge=0, description="minimum retention of raw frames")] = 30.0
     retention_bytes: Annotated[
-        int, Meta(ge=65536, description="raw frames of a partition at most; wins over the seconds")
+        int,
+        Meta(
+            ge=65536, description="maximum bytes of raw frames per partition; takes precedence over retention_seconds"
+        ),
     ] = 16777216
     reader_retention_seconds: Annotated[
-        float, Meta(ge=0, description="what a living reader (the archive) has not read yet is kept so long")
+        float,
+        Meta(
+            ge=0,
+            description="maximum retention of raw frames that an active reader, such as the archive, has not read yet",
+        ),
     ] = 900.0
     reader_retention_bytes: Annotated[
-        int, Meta(ge=0, description="the same of a partition at most; wins over the seconds")
+        int,
+        Meta(
+            ge=0,
+            description="maximum bytes of such frames per partition; takes precedence over reader_retention_seconds",
+        ),
     ] = 33554432
     expire_seconds: Annotated[
-        float, Meta(gt=0, description="hosts silent for so long expire; `shardpulse hosts` still lists them for 7 days")
+        float,
+        Meta(
+            gt=0,
+            description="hosts without samples for this time expire; `shardpulse hosts` lists them for 7 more days",
+        ),
     ] = 600.0
     lease_seconds: Annotated[
-        float, Meta(ge=0.2, le=60, description="another worker takes a dead worker's partitions over after so long")
+        float,
+        Meta(ge=0.2, le=60, description="time after which another worker takes over the partitions of a dead worker"),
     ] = 2.0
     inputs: Inputs = field(default_factory=Inputs)
     limits: FilterLimits = field(default_factory=FilterLimits)
@@ -321,30 +366,31 @@ class Filter(Table):
 
 
 class Snapshot(Table):
-    """How readers put hosts together."""
+    """Snapshots of all hosts, as assembled by readers."""
 
     grace_seconds: Annotated[
-        float, Meta(ge=0, le=3600, description="a tick is complete so long after its interval has ended")
+        float, Meta(ge=0, le=3600, description="delay after the end of an interval until its tick counts as complete")
     ] = 0.5
     down_after_seconds: Annotated[
-        float, Meta(gt=0, description="a host so long silent is down if its neighbours are not")
+        float,
+        Meta(gt=0, description="silence after which a host is reported down, unless its neighbours are silent too"),
     ] = 10.0
 
 
 class Log(Table):
-    """What probe, filter, serve, archive and the datasource of Watcher say on stderr."""
+    """Log of probe, filter, serve, archive and the Watcher datasource on stderr."""
 
     levels: Annotated[
         str,
         Meta(
-            description="LEVEL or CATEGORY=LEVEL, several with commas, as --log takes them; categories are those of "
-            "docs/operations.md, levels error, warning, notice, info, debug"
+            description="comma-separated list of LEVEL or CATEGORY=LEVEL, as for --log; levels are error, "
+            "warning, notice, info, debug; categories are listed in docs/operations.md"
         ),
     ] = "notice"
 
 
 class Settings(Table):
-    """All of shardpulse.toml."""
+    """Contents of shardpulse.toml."""
 
     host: Host = field(default_factory=Host)
     shards: Shards = field(default_factory=Shards)

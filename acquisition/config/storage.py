@@ -1,4 +1,4 @@
-"""The table [probe.storage]: the benchmark of this host's storage."""
+"""Settings of table [probe.storage]: the storage benchmark of a host."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ RECORD_SIZES = tuple(65536 << power for power in range(9))  #: 64 KiB to 16 MiB
 
 
 class StorageModule(Table):
-    """The monitor module of storage: now and then fio writes and reads a file of its own, past the page cache. It
-    loads the device for minutes; off unless enabled."""
+    """Monitor module of storage: fio periodically writes and reads a test file, bypassing the page cache. A run
+    loads the device for minutes; disabled by default."""
 
-    enabled: Annotated[bool, Meta(description="true switches it on")] = False
-    path: Annotated[
-        str, Meta(description="directory on the storage to measure, which the user of the probe may write to")
-    ] = ""
+    enabled: Annotated[bool, Meta(description="true enables it")] = False
+    path: Annotated[str, Meta(description="directory on the storage to measure, writable by the probe's user")] = ""
     size_bytes: Annotated[
         int,
-        Meta(ge=1 << 20, le=1 << 44, description="size of the file; larger than the caches of disks and controllers"),
+        Meta(
+            ge=1 << 20,
+            le=1 << 44,
+            description="size of the test file; should exceed the caches of disks and controllers",
+        ),
     ] = 8 << 30
     record_sizes: Annotated[
         list[Annotated[int, Meta(ge=512, le=1 << 30)]],
-        Meta(min_length=1, description="bytes of one write or read; each size is measured with writes and with reads"),
+        Meta(min_length=1, description="record sizes in bytes; each is measured for writes and for reads"),
     ] = field(default_factory=lambda: list(RECORD_SIZES))
     seconds_per_point: Annotated[
-        float, Meta(gt=0, le=3600, description="a size is measured for so long, or until the whole file is through")
+        float,
+        Meta(gt=0, le=3600, description="maximum time per record size; a measurement also ends at the end of the file"),
     ] = 30.0
-    interval_seconds: Annotated[float, Meta(ge=1, le=86400, description="seconds between the begins of two runs")] = (
+    interval_seconds: Annotated[float, Meta(ge=1, le=86400, description="seconds between the starts of two runs")] = (
         86400.0
     )
     at: Annotated[
         str,
         Meta(
             pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$",
-            description='time of day in UTC, "HH:MM", at which a run begins; empty: one that is hashed from the name '
-            "of the host, so that hosts do not load shared storage together",
+            description='time of day (UTC, "HH:MM") at which a run starts; empty: derived from the host '
+            "name, so that hosts do not load shared storage at once",
         ),
     ] = ""
     bytes_per_second: Annotated[
         int,
-        Meta(ge=0, description="most that a run writes or reads; a faster device shows this figure then; 0: no limit"),
+        Meta(ge=0, description="maximum rate of a run; a faster device then shows this rate; 0: no limit"),
     ] = 0
     idle: Annotated[
-        bool, Meta(description="run in the I/O class idle, where the scheduler of the device has one (ionice(1))")
+        bool, Meta(description="run in I/O class idle, if the device's scheduler supports it (ionice(1))")
     ] = True
     metrics: Annotated[list[str], Meta(description="metrics to send; empty: all")] = field(default_factory=list)

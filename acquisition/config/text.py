@@ -1,4 +1,4 @@
-"""The configuration as commented TOML: the reference that ``shardpulse config`` prints.
+"""Configuration as commented TOML, as printed by ``shardpulse config``.
 
 It is made from the schema, so it names every key, and it reads back as the same settings.
 """
@@ -23,9 +23,9 @@ def render(settings: Settings, choices: Mapping[str, Sequence[str]] = MappingPro
     """All tables of ``settings`` with what each key means, what it may be and what it is; ``choices`` are the
     names that packages have registered, by key."""
     head = [
-        "# shardpulse.toml: every key with its value; a key that is left out has its default.",
-        "# Looked for: --config FILE, $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml.",
-        "# SIGHUP makes probe and filter read it again, serve and archive [log]; a file with an error changes nothing.",
+        "# shardpulse.toml: all keys with their values; an omitted key has its default.",
+        "# Search order: --config FILE, $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml.",
+        "# On SIGHUP, probe and filter reload the file, serve and archive only [log]; a file with errors is ignored.",
     ]
     return "\n".join([*head, *_table("", settings, choices)]) + "\n"
 

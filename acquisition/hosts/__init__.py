@@ -1,1 +1,1 @@
-"""The roster of hosts for an operator: ``shardpulse hosts`` lists it, ``shardpulse hosts forget`` takes a host off."""
+"""Host roster commands: ``shardpulse hosts`` and ``shardpulse hosts forget``."""

@@ -1,4 +1,4 @@
-"""``shardpulse hosts``: which hosts are known, which ones have expired, and taking one off for good."""
+"""``shardpulse hosts``: list known and expired hosts, remove a host for good."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from acquisition.snapshot.visibility import roster
 from acquisition.terminal import printable
 
 _DESCRIPTION = """\
-List the hosts that are there, and those that were seen within 7 days and have expired: a host that has sent
-nothing for [filter] expire_seconds is in no other answer any more. Where all have expired every answer is blind.
+List current hosts and hosts that expired within the last 7 days. A host expires after [filter] expire_seconds
+without samples and is then missing from all other output; if all hosts have expired, all output is blind.
 
-`forget` takes hosts off that are gone for good, such as those of machines that were scaled in. Stop the probe of
-a host first: one that still sends is not forgotten. Its samples in an archive stay."""
+`forget` removes hosts that are gone for good, such as decommissioned machines. Stop the host's probe first:
+a host that is still sending is not removed. Its samples in an archive are kept."""
 
 _EXAMPLES = """
-shardpulse hosts                                     name, id, state, when it was seen last
+shardpulse hosts                                     name, id, state, time of last sample
 shardpulse hosts --json | jq -r '.[] | select(.state == "expired") | .name'
-shardpulse hosts forget web-3                        its machine is gone: nobody misses it
+shardpulse hosts forget web-3                        remove a decommissioned host
 """
 _PAUSE = 0.5  #: seconds between two looks at a host that may still send
 
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     options = _parser().parse_args(argv)
     if options.action and not options.names:
-        raise UsageError("name the hosts: `shardpulse hosts forget NAME...`")
+        raise UsageError("expected host names: `shardpulse hosts forget NAME...`")
     settings = config.load(options.config)
     down_after = settings.snapshot.down_after_seconds
     with closing(endpoints.connect(endpoints.with_addresses(settings.shards, options.shards))) as cluster:
@@ -87,11 +87,15 @@ def _moment(last: float) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("hosts", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("action", nargs="?", choices=["forget"], help="take hosts off that are gone for good")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of hosts, or their ids in hexadecimal")
+    parser.add_argument("action", nargs="?", choices=["forget"], help="remove hosts that are gone for good")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="host name or hexadecimal id")
     parser.add_argument(
-        "--wait", type=help_text.seconds, default=0.0, metavar="S", help="forget: wait so long for it to stop sending"
+        "--wait",
+        type=help_text.seconds,
+        default=0.0,
+        metavar="S",
+        help="forget: seconds to wait for the host to stop sending",
     )
-    parser.add_argument("--json", action="store_true", help="the list as one JSON document")
+    parser.add_argument("--json", action="store_true", help="print the list as one JSON document")
     help_text.add_shards(parser)
     return parser

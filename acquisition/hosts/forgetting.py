@@ -1,4 +1,4 @@
-"""Which hosts the shards know, and taking one off: a transaction in its partition, a commit like those of a filter.
+"""Removal of a host from the shards, in one transaction in its partition.
 
 Every writer to a partition leaves a fresh commit id, so the worker that holds the partition sees another one than its
 own and loads again what the shard holds: the host without its positions, names and account. The positions become
@@ -98,9 +98,9 @@ def chosen(hosts: Sequence[Listed], names: Sequence[str]) -> list[Listed]:
     }
     for name, ones in found.items():
         if not ones:
-            raise DataError(f"no host {name} is known: `shardpulse hosts` lists those that are")
+            raise DataError(f"unknown host {name}; `shardpulse hosts` lists known hosts")
         if any(one.state == SENDS for one in ones):
-            raise TemporaryError(f"host {name} sends, or did so a moment ago: stop its probe first, then forget it")
+            raise TemporaryError(f"host {name} is sending, or was a moment ago; stop its probe first")
     return list(dict.fromkeys(one for ones in found.values() for one in ones))
 
 
@@ -111,7 +111,7 @@ def forget(cluster: Cluster, layout: Layout, host: int) -> None:
         for _ in range(_ATTEMPTS):
             if _try(connection, tag, host):
                 return
-    raise TemporaryError(f"{keys.commit(tag)} is committed too often to change it: try again")
+    raise TemporaryError(f"{keys.commit(tag)} changes too often to be updated; try again")
 
 
 def _try(connection: Connection, tag: str, host: int) -> bool:

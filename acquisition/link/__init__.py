@@ -1,1 +1,1 @@
-"""Talking to shards: one lean connection, the map of slots, where the shards are."""
+"""Shard connections: a lean client, the slot map and shard discovery."""

@@ -25,7 +25,7 @@ Command = tuple[str, tuple[Any, ...]]
 
 
 class Route(NamedTuple):
-    """What one shard is asked: the packed commands, and their places in the batch."""
+    """Packed commands for one shard, and their places in the batch."""
 
     address: Address
     indexes: list[int]
@@ -122,7 +122,7 @@ class Cluster:
             if self._stripes:
                 self._doubtful = sum(high - low + 1 for low, high, _ in self._stripes) < keys.SLOTS
                 return
-            errors.append(f"shard {address} knows of no slots yet")
+            errors.append(f"shard {address} reports no slots yet")
         raise refused or ShardError("no shard answers: " + "; ".join(errors))
 
     def is_replaced(self) -> bool:
@@ -133,7 +133,7 @@ class Cluster:
             return False
 
     def _known(self) -> list[Address]:
-        """The shards that can be asked: of local ones those in the state file, and nobody else."""
+        """Shards that can be asked: of local ones only those in the state file."""
         if not isinstance(self._seeds, LocalShards):
             return list(dict.fromkeys([*(owner for _, _, owner in self._stripes), *self._seeds]))
         try:

@@ -1,4 +1,6 @@
-"""Events, recorded once however many services see them: a capped stream per partition, from which an archive reads.
+"""Events recorded once, however many services see them, in capped streams.
+
+There is one stream per partition, which the archive reads.
 
 A service reports a state under a name (``hot:HOST``, ``worker``). A script in the shard compares it with the state
 reported last and appends to the stream only where it differs, so several services record each change once, and one
@@ -72,7 +74,7 @@ class Happening(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What was appended; ``before`` is the state that it replaced, ``time`` is the shard's."""
+    """Appended event; ``before`` is the state that it replaced, ``time`` is the shard's."""
 
     time: float
     kind: str
@@ -103,7 +105,7 @@ def appended(tag: str, kind: str, details: Mapping[str, Any], host: str = "") ->
 
 
 def read_told(cluster: Cluster, tags: Sequence[str]) -> dict[str, dict[str, str]]:
-    """What was reported last, by tag and name. Raises ShardError and what a shard answers."""
+    """Last reported states, by tag and name. Raises ShardError and what a shard answers."""
     names = [keys.told(tag) for tag in tags]
     found: dict[str, dict[str, str]] = {}
     for tag, reply in zip(tags, cluster.gather([(name, ("HGETALL", name)) for name in names]), strict=True):

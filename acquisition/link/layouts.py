@@ -57,7 +57,7 @@ def read_layout(cluster: Cluster) -> Layout:
         except ShardpulseError as error:  # a shard that is dead, or a copy that is damaged: others will do
             problem = problem or error
     if not found:
-        raise problem or ConfigError("these shards hold no shardpulse layout: start them with `shardpulse shards up`")
+        raise problem or ConfigError("these shards have no shardpulse layout; start them with `shardpulse shards up`")
     newest = max(found, key=lambda one: one.record_format)  # it is raised on all, one after the other
     record_format.versions(newest.record_format)
     return newest

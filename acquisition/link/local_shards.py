@@ -1,4 +1,4 @@
-"""The shards that ``shardpulse shards up`` started on this machine, from their state file.
+"""Local shards started by ``shardpulse shards up``, from their state file.
 
 Starting shards at other ports rewrites the file, so every client that was not given addresses reads it again
 whenever no shard answers. It is believed only if this user or root wrote it and nobody else may write it; that
@@ -50,8 +50,8 @@ class LocalShards(NamedTuple):
             raise damaged(self.directory, error) from error
         if not found.addresses:
             raise ShardError(
-                "no shards run on this machine: start some with `shardpulse shards up`, or name those of another one "
-                "with --shards HOST:PORT or in the [shards] table"
+                "no shards are running on this machine: start them with `shardpulse shards up`, or give "
+                "others with --shards HOST:PORT or in the [shards] table"
             )
         return found
 
@@ -64,7 +64,7 @@ def read_state(directory: str) -> dict[str, Any] | None:
     try:
         document = json.loads(trusted_file.read(directory, STATE_FILE))
         if not isinstance(document, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("not a JSON object")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -74,7 +74,7 @@ def read_state(directory: str) -> dict[str, Any] | None:
 
 def damaged(directory: str, error: Exception) -> ConfigError:
     """What to raise for a state file that makes no sense."""
-    return ConfigError(f"the state of the shards in {os.path.join(directory, STATE_FILE)} cannot be read: {error}")
+    return ConfigError(f"cannot read the shards' state in {os.path.join(directory, STATE_FILE)}: {error}")
 
 
 #: Addresses that somebody named, or this machine's shards wherever they listen.

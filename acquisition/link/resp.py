@@ -1,4 +1,4 @@
-"""A lean connection to one shard: RESP2 through hiredis over a plain socket.
+"""Lean connection to one shard: RESP2 through hiredis over a plain socket.
 
 redis-py costs 20 MB in every process that imports it and several times the CPU per
 command; hiredis with ``socket`` costs 1.5 MB (docs/decisions/0004). Cluster
@@ -41,8 +41,8 @@ _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 _NO_RIGHT = "NOPERM"
 _LOG_IN = "set [shards] username and password_file"
 _GRANT = (
-    "give the user this right on this shard (`shardpulse shards render users` prints all that each user needs), or set "
-    "[shards] username and password_file to those of a user who has it"
+    "grant the user this right on this shard (`shardpulse shards render users` prints each user's rights), "
+    "or set [shards] username and password_file to a user that has it"
 )
 
 
@@ -94,7 +94,7 @@ def parse_address(text: str) -> Address:
     """``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is no HOST:PORT")
+        raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
     return Address(host.strip("[]"), int(port))
 
 
@@ -135,7 +135,9 @@ def error_for(error: object, where: object = "") -> ShardpulseError:
         asked = f" (asked: {error.asked})" if isinstance(error, Answered) and error.asked else ""
         return PermissionRefused(f"{at}{text}{asked}; {_GRANT if word == _NO_RIGHT else _LOG_IN}")
     if text == _NO_MAJORITY:
-        text += ": it answers while more than half of the masters do (two have no majority without each other)"
+        text += (
+            ": it answers only while more than half of the masters do (two masters have no majority without each other)"
+        )
     if word in _TEMPORARY:
         return TemporaryError(f"{at}{text}")
     return (MovedError if word in _MOVED else ShardError)(f"{at}{text}")
@@ -165,7 +167,7 @@ class Connection:
         try:
             plain = socket.create_connection(address, timeout)
         except OSError as error:
-            raise ShardError(f"shard {address} cannot be reached: {error}") from error
+            raise ShardError(f"shard {address} is unreachable: {error}") from error
         self._socket: socket.socket | Secured = plain
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -249,7 +251,7 @@ class Connection:
                 else:
                     replies.append(reply)
         except hiredis.ProtocolError as error:
-            raise ShardError(f"{self.address} is no Redis: {error}") from error
+            raise ShardError(f"{self.address} is not a Redis server: {error}") from error
         return replies
 
     def poll(self) -> list[Any]:
@@ -264,7 +266,7 @@ class Connection:
             while (reply := gets()) is not False:
                 replies.append(reply)
         except hiredis.ProtocolError as error:
-            raise ShardError(f"{self.address} is no Redis: {error}") from error
+            raise ShardError(f"{self.address} is not a Redis server: {error}") from error
         return replies
 
     def call(self, *command: Any) -> Any:
@@ -285,7 +287,7 @@ class Connection:
         try:
             return self._reader.gets()
         except hiredis.ProtocolError as error:
-            raise ShardError(f"{self.address} is no Redis: {error}") from error
+            raise ShardError(f"{self.address} is not a Redis server: {error}") from error
 
     def _fill(self) -> None:
         buffer = _RECEIVED.buffer
@@ -296,7 +298,7 @@ class Connection:
         try:
             count = self._socket.recv_into(buffer)
         except TimeoutError as error:
-            raise ShardError(f"shard {self.address} does not answer in time") from error
+            raise ShardError(f"shard {self.address} timed out") from error
         except BlockingIOError:
             raise
         except OSError as error:

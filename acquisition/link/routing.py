@@ -26,7 +26,7 @@ def parse_slots(rows: Any, asked: Address) -> list[Stripe]:
     try:
         return sorted(_stripe(low, high, master, asked) for low, high, master, *_ in rows)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ShardError(f"shard {asked} answers CLUSTER SLOTS with {rows!r:.200}") from error
+        raise ShardError(f"shard {asked}: unexpected reply to CLUSTER SLOTS: {rows!r:.200}") from error
 
 
 def redirection(text: str, asked: Address) -> Address | None:

@@ -1,4 +1,4 @@
-"""The directory that holds the state of local shards: where it is, that it is ours, one command at a time."""
+"""State directory of local shards: location, ownership and command lock."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def _check_ours(descriptor: int, directory: Path) -> None:
     if status.st_uid != os.getuid():
         raise CannotCreateError(f"state directory {directory} belongs to another user (uid {status.st_uid})")
     if stat.S_IMODE(status.st_mode) & 0o022:
-        raise CannotCreateError(f"others may write into the state directory {directory}: chmod go-w it")
+        raise CannotCreateError(f"state directory {directory} is writable by other users: run chmod go-w on it")

@@ -1,1 +1,4 @@
-"""The vocabulary: metrics and resource sets, identities, validity codes, ticks. Light: the probe imports it."""
+"""Data model: metrics, resource sets, identities, validity codes and ticks.
+
+The probe imports it: it stays light.
+"""

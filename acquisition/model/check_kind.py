@@ -1,4 +1,4 @@
-"""What a check of samples says about itself, so that the configuration has a table for it."""
+"""Registration of a sample check: its name, settings and description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Metrics that no probe sends because others say them: parts of a host's capacity, which mean the same on any host.
+"""Derived metrics: shares of a host's capacity, computed from sampled metrics.
+
+No probe sends them, and they mean the same on any host.
 
 The filter computes them of the samples of a tick and smooths them as any other sample: the busier of two directions,
 averaged, is not the busier average. Readers of a filter that does not put them together from averages: exact for the
@@ -43,18 +45,18 @@ def _network_used(maximum: Maximum, receive: Any, transmit: Any, speed: Any) -> 
 #: By name; all are ratios.
 DERIVED: dict[str, Derived] = {
     CPU: Derived(
-        "CPU time of all cores that was neither idle nor waiting for input or output",
+        "CPU time of all cores that was neither idle nor waiting for I/O",
         ("cpu_idle_ratio", "cpu_iowait_ratio"),
         _cpu_busy,
     ),
     MEMORY: Derived(
-        "memory that is available neither to new programs nor, as free huge pages, to guests",
+        "memory available neither to new programs nor, as free huge pages, to guests",
         ("memory_available_bytes", "memory_total_bytes"),
         _memory_used,
         ("hugepages_available_bytes",),
     ),
     NETWORK: Derived(
-        "the busier direction of the network, of the speed of the links",
+        "network traffic in the busier direction, as a fraction of link speed",
         ("network_receive_bytes_per_second", "network_transmit_bytes_per_second", "link_speed_bytes_per_second"),
         _network_used,
     ),

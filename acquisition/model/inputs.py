@@ -1,4 +1,4 @@
-"""What decision rules ask beside the moving average, of one metric of one entity at one tick.
+"""Decision inputs of one metric of one entity at one tick.
 
 A light module of plain values: ``filters.worker.inputs`` computes them, and
 ``acquisition.wire.records.inputs`` carries them.

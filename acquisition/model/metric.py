@@ -30,7 +30,7 @@ class Metric(NamedTuple):
 
 
 class ResourceSet(NamedTuple):
-    """What one monitor module watches: ``host``, ``processes``, ``vms`` …"""
+    """Resource set watched by one monitor module: ``host``, ``processes``, ``vms`` …"""
 
     name: str
     metrics: tuple[Metric, ...]

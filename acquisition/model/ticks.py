@@ -1,4 +1,4 @@
-"""Tick arithmetic: which interval of wall-clock time a sample belongs to, and which tick is complete.
+"""Tick arithmetic: the interval that a sample belongs to, and complete ticks.
 
 Tick t of an interval of i seconds covers the wall-clock time [t i, (t + 1) i). Hosts sample at
 different phases of it, so tick t is complete at (t + 1) i; a grace time later everything

@@ -1,4 +1,7 @@
-"""The state of a VM, as its host sees it: what the metric ``state`` means. MISSING where it is not known."""
+"""State of a VM as its host sees it: values of the metric ``state``.
+
+An unknown state is MISSING.
+"""
 
 from __future__ import annotations
 

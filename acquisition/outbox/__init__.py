@@ -1,1 +1,4 @@
-"""The sending side: numbered frames in a ring, sent in order, and the go-back rule. Light: the probe imports it."""
+"""Sending side: numbered frames in a ring, sent in order by the go-back rule.
+
+The probe imports it: it stays light.
+"""

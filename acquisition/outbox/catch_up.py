@@ -1,4 +1,4 @@
-"""How fast a probe sends what an outage has left in its ring (no input or output).
+"""Rate limit for frames left in the ring by an outage (no I/O).
 
 All hosts of a healed network come back at once, each with minutes of frames, and what they send stands
 in the streams before the recent frames of hosts that were never cut off. So old frames are *played back*: at

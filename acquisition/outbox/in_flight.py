@@ -1,4 +1,4 @@
-"""Frames on their way to the shard, in the order of the ring, and what its replies will answer."""
+"""Frames in flight to the shard, in ring order, matched with its replies."""
 
 from __future__ import annotations
 

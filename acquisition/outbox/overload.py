@@ -1,4 +1,7 @@
-"""What a writer's readings of the positions say about overload; the rule is in ``acquisition.outbox.shedding``."""
+"""Overload figures from a writer's position readings.
+
+The rule is in ``acquisition.outbox.shedding``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reading of the filter's cursor and applied positions, and the writing of the probe's status.
+"""Position reader: fetches cursor and applied positions, writes probe status.
 
 All of it is one pipeline, every ``interval`` seconds, together with frames.
 """

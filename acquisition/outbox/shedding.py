@@ -1,4 +1,4 @@
-"""When a probe sheds frames, and how many: overload is chosen here, not suffered elsewhere (pure).
+"""Shedding rule: number of frames that an overloaded probe drops (pure).
 
 A probe measures overload end to end and on one clock: the age of its oldest frame that is neither
 applied nor shed. That age may grow for two reasons. When the filter's cursor *stands still*, a part is down,
@@ -43,7 +43,7 @@ _INFINITY = float("inf")
 
 
 class Congestion(NamedTuple):
-    """What one reading of the positions says about the way to the filter; seconds, samples per second."""
+    """Congestion on the way to the filter, from one reading of the positions; seconds, samples per second."""
 
     now: float  #: CLOCK_MONOTONIC
     age: float  #: since the oldest frame that is neither applied nor shed was made; 0: there is none

@@ -1,4 +1,4 @@
-"""The writer: numbers a probe's frames, keeps them in the outbox, sends them and goes back.
+"""Writer: numbers a probe's frames, keeps them in the outbox, sends and resends.
 
 It never waits (``drain`` excepted): the caller offers frames when its ticks are due and
 calls ``service`` after that, when the descriptor has events, and at the time that
@@ -57,7 +57,7 @@ class Writer:
         old: float = OLD,
     ) -> None:
         if not seeds:
-            raise ValueError("a writer needs the address of at least one shard")
+            raise ValueError("expected at least one shard address")
         outbox.bind(host)
         self._host = host
         self._outbox = outbox
@@ -279,7 +279,7 @@ class Writer:
         replies = sender.receive(now)
         if not replies:
             if sender.ready and self._in_flight.expected and now >= self._reply_due:
-                sender.fail("timeout", f"shard {sender.address} does not answer in time", now)
+                sender.fail("timeout", f"shard {sender.address} timed out", now)
             return
         self._reply_due = now + self._timeout
         unconfirmed = self._in_flight.bytes
@@ -298,11 +298,11 @@ class Writer:
         if went_back or kind == APPLIED:
             self._condition.judge()
         if went_back is None:
-            self._sender.baffle(f"a question was answered with {reply!r:.200}", now)
+            self._sender.baffle(f"unexpected reply: {reply!r:.200}", now)
             return False
         if went_back:
             if LOG.informs:
-                LOG.info("sends again", sets=len(went_back), frames=sum(w.last + 1 - w.next for w in went_back))
+                LOG.info("resending", sets=len(went_back), frames=sum(w.last + 1 - w.next for w in went_back))
             self._in_flight.go_back(went_back)
             self._overload.doubt()
         elif kind == APPLIED and not self._pause.is_on:

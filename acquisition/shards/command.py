@@ -24,37 +24,37 @@ from acquisition.shards.servers import machine
 from acquisition.shards.topology import one_operator
 
 _DESCRIPTION = """\
-Start, stop and show the shards of this machine; add one or remove one under load.
+Start, stop and show local shards; add or remove shards under load.
 
 A shard is one server (Redis 6.2 or newer, Valkey) pinned to one core; together they form a
 Redis Cluster that listens on loopback. `up` returns when all are healthy and leaves
-them running in the background; they keep everything in memory, so `down` forgets it.
+them running in the background. Data is kept in memory only, so `down` discards it.
 
-While a partition moves, its clients wait for a fraction of a second and go on at the new
-shard; what probes sample meanwhile stays in their outboxes, so nothing is lost."""
+While a partition moves, its clients wait for a fraction of a second and continue at the
+new shard; samples taken meanwhile stay in the probes' outboxes, so nothing is lost."""
 
 _EXAMPLES = """
 shardpulse shards up                     one shard per core, on ports from 7600 on
 shardpulse shards up --count 3 --base-port 7001
 shardpulse shards up --cores 2,3         only on these cores
-shardpulse shards status                 is each answering and pinned? how full is it?
-shardpulse shards up --replicas 1        each with a replica that takes over when it dies
-shardpulse shards up                     again: starts those that have died, at their places
-shardpulse shards add                    one more, with its part of the partitions, under load
+shardpulse shards status                 state, pinning and memory of each
+shardpulse shards up --replicas 1        one replica each, which takes over on failure
+shardpulse shards up                     restarts shards that have died
+shardpulse shards add                    add one, with its share of the partitions
 shardpulse shards remove shard-2         empty one (by name, HOST:PORT or port) and stop it
-shardpulse shards balance                finish an add or remove that was interrupted
-shardpulse shards upgrade                all filters and readers are new: use the newest record format
+shardpulse shards balance                finish an interrupted add or remove
+shardpulse shards upgrade                use the newest record format, after all parts were upgraded
 shardpulse shards render configuration --announce shard-1.example.org --maxmemory 8589934592 --passwords secrets
-shardpulse shards render users --passwords secrets     for a shard that systemd runs; `unit` and `machine` as well
+shardpulse shards render users --passwords secrets     for a shard run by systemd; also `unit`, `machine`
 shardpulse shards form --addresses shard-1.example.org:7600,shard-2.example.org:7600,shard-3.example.org:7600
-shardpulse shards status --addresses shard-1.example.org:7600     all that it knows; `balance` as well
+shardpulse shards status --addresses shard-1.example.org:7600     the whole cluster; also `balance`
 shardpulse shards add shard-4.example.org:7600 --addresses shard-1.example.org:7600     then `drain`, `remove`
 shardpulse shards replicas shard-5.example.org:7600 --each 1 --addresses shard-1.example.org:7600     a new machine
-shardpulse shards handover shard-1.example.org:7600 --addresses shard-2.example.org:7600     before it is restarted
-shardpulse shards certificates --addresses shard-1.example.org:7600     after other files were put in their place
-shardpulse shards certificates --addresses shard-1.example.org:7600 --expired old.pem     where these are over already
+shardpulse shards handover shard-1.example.org:7600 --addresses shard-2.example.org:7600     before a restart
+shardpulse shards certificates --addresses shard-1.example.org:7600     after their files were replaced
+shardpulse shards certificates --addresses shard-1.example.org:7600 --expired old.pem     where they have expired
 shardpulse shards passwords begin probe --passwords secrets --addresses shard-1.example.org:7600     then `finish`
-shardpulse shards down                   end them and remove their files
+shardpulse shards down                   stop them and remove their files
 """
 _BY_ADDRESS = (
     remote_command.form, growth_command.drain, replicas_command.replicas, handover.handover,
@@ -96,20 +96,20 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
     )
     texts = {
-        local_command.up: "start shards, or those of them again that died",
+        local_command.up: "start shards, or restart those that died",
         local_command.down: "stop them",
         local_command.status: "show them",
-        growth_command.add: "one more shard, under load",
-        growth_command.remove: "one shard less, under load",
-        growth_command.balance: "finish what was interrupted, even out",
-        growth_command.drain: "empty one that somebody else runs, under load",
-        replicas_command.replicas: "give each master its replicas, on other machines",
-        handover.handover: "let a replica take over from a master that is to be restarted",
-        upgrade: "let filters write the newest record format",
-        remote_command.form: "make a cluster of servers that somebody else runs",
-        passwords_command.passwords: "other passwords for the users of a running cluster",
-        certificates_command.certificates: "let running shards read their certificates again",
-        render_command.render: "print the files of a shard that systemd runs",
+        growth_command.add: "add a shard, under load",
+        growth_command.remove: "remove a shard, under load",
+        growth_command.balance: "finish interrupted changes, rebalance",
+        growth_command.drain: "move all partitions off a remote shard",
+        replicas_command.replicas: "place replicas of each master on other machines",
+        handover.handover: "promote a replica before a master is restarted",
+        upgrade: "switch filters to the newest record format",
+        remote_command.form: "form a cluster of remote servers",
+        passwords_command.passwords: "rotate passwords of a running cluster",
+        certificates_command.certificates: "reload the certificates of running shards",
+        render_command.render: "print the files of a shard run by systemd",
     }
     for action, text in texts.items():
         sub = actions.add_parser(action.__name__, help=text, description=action.__doc__, allow_abbrev=False)
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         if action not in (local_command.up, local_command.down, upgrade):
             sub.add_argument(
                 "--addresses", metavar="HOST:PORT,...", required=action in _BY_ADDRESS,
-                help="shards that somebody else runs, as the user of [shards] (for form: masters before replicas)",
+                help="addresses of remote shards, accessed as the user of [shards] (form: masters before replicas)",
             )  # fmt: skip
         if action in _BY_ADDRESS:
             sub.set_defaults(dir=None)
@@ -135,9 +135,9 @@ def _parser() -> argparse.ArgumentParser:
         elif action is growth_command.add:
             _add_add_options(sub)
         elif action is upgrade:
-            sub.add_argument("--shards", metavar="HOST:PORT,...", help="any of the shards, if they run elsewhere")
+            sub.add_argument("--shards", metavar="HOST:PORT,...", help="address of any shard of a remote cluster")
         elif action is growth_command.remove:
-            sub.add_argument("shard", metavar="SHARD", help="its name (shard-2), HOST:PORT or port")
+            sub.add_argument("shard", metavar="SHARD", help="name (shard-2), HOST:PORT or port")
     return parser
 
 
@@ -156,18 +156,20 @@ def _add_by_address(parser: argparse.ArgumentParser, action: Callable[..., int])
     else:
         parser.add_argument("shard", metavar="HOST:PORT", help="the master")
     if action is handover.handover:
-        parser.add_argument("--to", metavar="HOST:PORT", help="which of its replicas (default: the most current)")
+        parser.add_argument("--to", metavar="HOST:PORT", help="replica to promote (default: the most current)")
 
 
 def _add_add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "server", nargs="*", metavar="HOST:PORT", help="with --addresses: the server to add, then its replicas"
+        "server", nargs="*", metavar="HOST:PORT", help="with --addresses: server to add, followed by its replicas"
     )
-    parser.add_argument("--core", type=_core_list, metavar="N", help="core to pin to (default: the one with fewest)")
-    parser.add_argument("--port", type=_PORT, metavar="P", help="its port (default: the next free one)")
+    parser.add_argument(
+        "--core", type=_core_list, metavar="N", help="core to pin to (default: the one with the fewest shards)"
+    )
+    parser.add_argument("--port", type=_PORT, metavar="P", help="port (default: the next free one)")
     parser.add_argument(
         "--maxmemory", type=help_text.whole(1 << 20, 1 << 60, " bytes"), metavar="BYTES",
-        help="its limit (default: that of the others)",
+        help="memory limit (default: that of the other shards)",
     )  # fmt: skip
 
 
@@ -176,18 +178,18 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
     _add_replicas(parser)
     parser.add_argument(
         "--base-port", type=_PORT, metavar="P",
-        help=f"first port, all from it on must be free (default: {machine.FIRST_PORT}, passing over those in use)",
+        help=f"first port; following ports must be free (default: free ports from {machine.FIRST_PORT} on)",
     )  # fmt: skip
     usable = ",".join(map(str, machine.cores()))
     parser.add_argument(
-        "--cores", type=_core_list, default=[], metavar="LIST", help=f"cores to pin to, in turn (default: {usable})"
+        "--cores", type=_core_list, default=[], metavar="LIST", help=f"cores to pin to, in order (default: {usable})"
     )
 
 
 def _add_replicas(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replicas", type=help_text.whole(0, 8), metavar="N",
-        help="replicas of each shard (default: [shards] replicas, which is 0)",
+        help="number of replicas per shard (default: [shards] replicas)",
     )  # fmt: skip
 
 
@@ -195,4 +197,4 @@ def _core_list(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of cores such as 0,1") from error
+        raise argparse.ArgumentTypeError(f"invalid core list {text!r}: expected a list such as 0,1") from error

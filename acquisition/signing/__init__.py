@@ -1,1 +1,1 @@
-"""Secrets with which frames are signed: their files, and the command that makes them."""
+"""Signing secrets of frames: their files and the command that creates them."""

@@ -1,4 +1,4 @@
-"""``shardpulse keys``: the secrets with which probes sign frames and filters verify them."""
+"""``shardpulse keys``: create the secrets that sign and verify frames."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from acquisition.signing import files
 from acquisition.wire import signature
 
 _DESCRIPTION = """\
-Make the secrets with which probes sign their frames, so that a host cannot make frames in the
-name of another one of its partition, whatever password it has.
+Create the secrets with which probes sign their frames. Signatures prevent a host from sending
+frames in the name of another host, whatever password it has.
 
-Filters and archivers have the masters ([filter.signing] key_file), each host has a key of its
-own ([probe.signing] key_file). Keep the masters from all other machines: anyone who has them can
-sign as any host."""
+Filters and archivers have the master secrets ([filter.signing] key_file), each host has its own
+key ([probe.signing] key_file). Keep the master secrets off all other machines: they can sign as
+any host."""
 
 _EXAMPLES = """
 shardpulse keys master frames.key                        a new master secret, in a file of mode 0600
 shardpulse keys host frames.key web-1 web-2 --out keys   keys/web-1.key and keys/web-2.key, one for each host
-shardpulse keys show frames.key keys/*.key               what each is for, without the secret
-shardpulse keys master frames.key --rotate               another master; the one before is accepted as well
-shardpulse keys master frames.key --forget               the one before is accepted no more
+shardpulse keys show frames.key keys/*.key               purpose of each, without the secret
+shardpulse keys master frames.key --rotate               a new master; the previous one is still accepted
+shardpulse keys master frames.key --forget               the previous one is no longer accepted
 """
 _LABEL = "shardpulse keys"
 
@@ -39,15 +39,15 @@ def main(argv: list[str]) -> int:
 
 
 def master(options: argparse.Namespace) -> int:
-    """Make a file with a master secret (mode 0600), or exchange the one in it: --rotate puts a new one before it, from
-    which the keys of hosts are made then; --forget takes the old one away when all probes have new keys."""
+    """Create a file with a master secret (mode 0600), or change it: --rotate adds a new secret, from which host keys
+    are derived from then on; --forget removes the old one, once all probes have new keys."""
     path = Path(options.file)
     if options.rotate or options.forget:
         found = files.read_masters(options.file, _LABEL)
         if options.forget:
             made = found[:1]
         elif len(found) == files.MOST_MASTERS:
-            raise UsageError(f"{path} holds two masters already: --forget the old one when all probes have new keys")
+            raise UsageError(f"{path} already has two masters; --forget the old one when all probes have new keys")
         else:
             made = [os.urandom(signature.SECRET_SIZE), *found]
     else:
@@ -58,12 +58,12 @@ def master(options: argparse.Namespace) -> int:
 
 
 def host(options: argparse.Namespace) -> int:
-    """Make the keys of hosts with the first master of a file: DIR/NAME.key (mode 0600) for each. NAME is that of
-    [host] name, or the hostname. Keys that are there are replaced only with --replace."""
+    """Create host keys from the first master of a file: DIR/NAME.key (mode 0600) for each. NAME is that of [host]
+    name, or the hostname. Existing keys are replaced only with --replace."""
     found = files.read_masters(options.file, _LABEL)[0]
     for name in options.name:
         if not name or name.startswith(".") or "/" in name:
-            raise UsageError(f"{name!r} is no name of a host")
+            raise UsageError(f"invalid host name {name!r}")
     for name in options.name:
         path = Path(options.out) / f"{name}.key"
         key = signature.host_key(found, host_id(name))
@@ -73,7 +73,7 @@ def host(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print what files of secrets are for: the numbers of masters, the host of a key; never a secret."""
+    """Show the purpose of secret files: the numbers of masters, the host of a key; never a secret."""
     for path in options.file:
         print(f"{path}: {_told(path)}")
     return EXIT_OK
@@ -88,7 +88,7 @@ def _told(path: str) -> str:
     try:
         return _masters_told(files.parse_masters(text))
     except DataError as error:
-        raise ConfigError(f"{_LABEL}: {path} is neither a file of masters nor a host's key") from error
+        raise ConfigError(f"{_LABEL}: {path} is neither a master file nor a host key") from error
 
 
 def _masters_told(masters: list[bytes]) -> str:
@@ -109,16 +109,16 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(action=action)
         return made
 
-    one = add(master, "make or exchange a master secret")
-    one.add_argument("file", metavar="FILE", help="the file of masters")
+    one = add(master, "create or replace a master secret")
+    one.add_argument("file", metavar="FILE", help="file of master secrets")
     change = one.add_mutually_exclusive_group()
-    change.add_argument("--rotate", action="store_true", help="put another master before the one that is there")
-    change.add_argument("--forget", action="store_true", help="keep the first master alone")
-    one = add(host, "make the keys of hosts")
-    one.add_argument("file", metavar="FILE", help="the file of masters")
+    change.add_argument("--rotate", action="store_true", help="add a new master before the existing one")
+    change.add_argument("--forget", action="store_true", help="keep only the first master")
+    one = add(host, "create host keys")
+    one.add_argument("file", metavar="FILE", help="file of master secrets")
     one.add_argument("name", nargs="+", metavar="NAME", help="a host")
-    one.add_argument("--out", required=True, metavar="DIR", help="where the keys are put")
-    one.add_argument("--replace", action="store_true", help="exchange keys that are there")
-    one = add(show, "say what files of secrets are for")
-    one.add_argument("file", nargs="+", metavar="FILE", help="a file of masters or a host's key")
+    one.add_argument("--out", required=True, metavar="DIR", help="output directory")
+    one.add_argument("--replace", action="store_true", help="replace existing keys")
+    one = add(show, "show the purpose of secret files")
+    one.add_argument("file", nargs="+", metavar="FILE", help="master file or host key")
     return parser

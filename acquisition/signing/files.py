@@ -1,4 +1,7 @@
-"""Files of secrets: read as any secret is (mode 0600, or lent by systemd), and written so that they are whole."""
+"""Secret files for signing: read with mode 0600 checked, written atomically.
+
+systemd may lend them to a unit instead.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,12 @@ def parse_masters(text: str) -> list[bytes]:
     lines = text.splitlines()
     found = [_MASTER_LINE.fullmatch(line) for line in lines]
     if not 1 <= len(lines) <= MOST_MASTERS:
-        raise DataError(f"{len(lines)} lines, where one or two masters were expected")
+        raise DataError(f"{len(lines)} lines, expected one or two masters")
     if any(line.startswith(_HOST) for line in lines):
-        raise DataError("a host's key, where masters were expected")
+        raise DataError("a host key, expected masters")
     masters = [bytes.fromhex(match[1]) for match in found if match]
     if len(masters) < len(lines):
-        raise DataError(f"line {found.index(None) + 1} is no master key")
+        raise DataError(f"no master key in line {found.index(None) + 1}")
     return masters
 
 
@@ -54,10 +57,10 @@ def host_key_text(host: int, key: HostKey) -> str:
 def parse_host_key(text: str) -> tuple[int, HostKey]:
     """The host id and the key in a host's file. Raises DataError, which never shows what stands there."""
     if text.startswith(_MASTER):
-        raise DataError("a master key, which is for filters and archivers alone, where a host's key was expected")
+        raise DataError("a master key, which is only for filters and archivers; expected a host key")
     match = _HOST_LINE.fullmatch(text.removesuffix("\n"))
     if match is None:
-        raise DataError("no host's key")
+        raise DataError("no host key")
     return int(match[1], 16), HostKey(bytes.fromhex(match[2]), bytes.fromhex(match[3]))
 
 
@@ -70,7 +73,7 @@ def read_masters(path: str, label: str) -> list[bytes]:
     try:
         return parse_masters(read(path, label))
     except DataError as error:
-        raise ConfigError(f"{label}: {path} holds {error}") from error
+        raise ConfigError(f"{label}: {path} contains {error}") from error
 
 
 def read_host_key(path: str, host_name: str) -> HostKey:
@@ -78,11 +81,11 @@ def read_host_key(path: str, host_name: str) -> HostKey:
     try:
         host, key = parse_host_key(read(path, HOST_KEY))
     except DataError as error:
-        raise ConfigError(f"{HOST_KEY}: {path} holds {error}") from error
+        raise ConfigError(f"{HOST_KEY}: {path} contains {error}") from error
     if host != host_id(host_name):
         raise ConfigError(
-            f"{HOST_KEY}: {path} holds the key of host {host:016x}, and this host is {host_name} "
-            f"({host_id(host_name):016x}): make its own with `shardpulse keys host`"
+            f"{HOST_KEY}: {path} contains the key of host {host:016x}, but this host is {host_name} "
+            f"({host_id(host_name):016x}); create its key with `shardpulse keys host`"
         )
     return key
 
@@ -101,9 +104,9 @@ def write(path: Path, text: str, replace: bool = False) -> None:
         private_files.make_secrets_directory(path.parent)
         private_files.write(path, text, replace)
     except FileExistsError as error:
-        raise CannotCreateError(f"{path} is there and is not overwritten") from error
+        raise CannotCreateError(f"{path} already exists") from error
     except OSError as error:
-        raise CannotCreateError(f"{path} cannot be made: {error.strerror}") from error
+        raise CannotCreateError(f"cannot create {path}: {error.strerror}") from error
 
 
 def read(path: str, label: str) -> str:
@@ -112,5 +115,5 @@ def read(path: str, label: str) -> str:
         with trusted_file.opened(path, label) as file:
             return file.read(_MOST_BYTES).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise NoInputError(f"{label}: {path} cannot be read: {reason}") from error
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise NoInputError(f"{label}: cannot read {path}: {reason}") from error

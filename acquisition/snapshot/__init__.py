@@ -1,4 +1,4 @@
-"""The reading side: coherent and latest snapshots of the smoothed state over all shards, and the books.
+"""Reading side: coherent and latest snapshots over all shards, and the books.
 
 Start at ``SnapshotReader``.
 """

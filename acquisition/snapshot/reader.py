@@ -1,4 +1,4 @@
-"""Snapshots: one reading of the smoothed state of all hosts over all shards.
+"""Snapshot reader: one reading of the smoothed state over all shards.
 
 There are three readings. ``coherent`` gives one tick for all rows of an interval: the newest
 whose interval plus a grace time is over. A host that has not that tick is late or

@@ -1,4 +1,4 @@
-"""A snapshot: what one reading of the smoothed state found."""
+"""Snapshot: the result of one reading of the smoothed state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def place_of(block: Block) -> tuple[str, str]:
 
 
 class Snapshot:
-    """What one reading found. ``blocks`` is ordered by host and resource set.
+    """Result of one reading. ``blocks`` is ordered by host and resource set.
 
     ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` are what
     could not be read (shards, tables, positions) and why hosts cannot be seen; ``damaged`` counts records that are in
@@ -82,7 +82,7 @@ class Snapshot:
     def made_later(
         cls, reading: str, now: float, errors: Sequence[str], began: float, make: Callable[[], Contents]
     ) -> Self:
-        """A snapshot whose contents are made when somebody looks."""
+        """Snapshot whose contents are built on first access."""
         snapshot = cls(reading, now, (), errors, began=began)
         snapshot._make = make
         return snapshot
@@ -109,7 +109,7 @@ class Snapshot:
 
     @property
     def unread(self) -> tuple[Block, ...]:
-        """Those that were not taken."""
+        """Hosts that were not taken."""
         return tuple(self._contents.unread)
 
     @property

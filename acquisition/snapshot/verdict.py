@@ -1,4 +1,4 @@
-"""What a command that shows a snapshot says on stderr, and exits with."""
+"""Verdict on a snapshot: messages on stderr and the exit code of a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reading of all hosts: what is as it should be is judged side by side; looked at is only what is not as before.
+"""Reading of all hosts: sound blocks are judged together, changed ones singly.
 
 A reading begins with what the last one found. Where all are current in both, only those are finished whose rows,
 columns or names are others, or lacked a name: a VM that comes or goes costs its own host. Where anybody is late, or
@@ -39,7 +39,7 @@ LONGEST_SERVED = 5.0  #: seconds for which an unchanged reading is taken again
 
 
 class Found(NamedTuple):
-    """What a whole reading found, whatever the clock says: a later one that finds nothing else takes it again.
+    """Result of a whole reading, whatever the clock says: a later one that finds nothing else takes it again.
 
     Ages, and who is down for them, depend on the clock although nothing was committed. So the blocks of each snapshot
     are its own; they are made when somebody looks at them.
@@ -114,7 +114,7 @@ def _with_names(judged: Judged, names: Sequence[Names | None], order: Sequence[i
 
 
 class Shared(NamedTuple):
-    """What the readings of one reader share."""
+    """State shared by the readings of one reader."""
 
     cluster: Cluster
     clock: Callable[[], float]
@@ -236,7 +236,7 @@ class WholeReader:
         return Snapshot(reading, now, blocks, texts, unread, placements_of(blocks, contested), due.now, blind)
 
     def _remember(self, reading: str, taken: Sequence[Begun], due: Due) -> None:
-        """Whose records the next reading asks for together with everything else."""
+        """Members whose records the next reading asks for together with everything else."""
         sought = [(member, block.interval) for member, block in taken if not block.delay]
         self._partitions.remember(sought if reading == COHERENT else [], {interval for _, interval in sought}, due)
 

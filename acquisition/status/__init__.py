@@ -1,4 +1,4 @@
-"""The health of the whole pipeline in one look: ``shardpulse status``.
+"""Pipeline health at a glance: ``shardpulse status``.
 
 ``health.read`` puts together what shards, filter workers and the books say, ``verdict`` judges it,
 ``text`` and ``document`` show it.

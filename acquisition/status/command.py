@@ -1,4 +1,4 @@
-"""``shardpulse status``: the health of the pipeline in one look, and whether its books balance."""
+"""``shardpulse status``: pipeline health, and whether the books balance."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ from acquisition.status.health import Health
 from acquisition.terminal import styled
 
 _DESCRIPTION = """\
-Show in one look whether the pipeline works and where every sample went.
+Show pipeline health, and the fate of every sample.
 
-The books are the account of all samples. They compare counts made independently: what each probe says
-it made, and what the filter applied and counted as lost. For every host, resource set (the host itself,
+The books account for all samples. They compare independent counts: samples made, as reported by each
+probe, and samples applied or counted as lost by the filter. For every host, resource set (the host itself,
 its processes, its VMs) and epoch (one unbroken numbering of a probe's frames)
     made = before + applied + lost + pending
-must hold at every moment, while data flow. `before` was made before the filter's record began,
-`lost` is given up and counted, `pending` waits in a probe's ring (the file with its recent frames) or in
-a stream of a shard. What a silent probe has made since its last report is unknown, and shown as unknown.
-`behind` is how long the oldest entry
-has waited for a filter worker, of a replica how many bytes of its master's writes it has yet to get."""
+must hold at all times. `before` are samples made before the filter's record began, `lost` are dropped
+and counted, `pending` are in a probe's ring (the file of its recent frames) or in a stream of a shard.
+Samples made by a silent probe since its last report are shown as unknown. `behind` is the age of the
+oldest unread entry of a filter worker; of a replica, the bytes of its master's writes not received yet."""
 
 _EXAMPLES = """
 shardpulse status                            the pipeline now
-shardpulse status --watch                    again every second, until Ctrl-C
-shardpulse status --host web-1               every count of one host
+shardpulse status --watch                    refresh every second until Ctrl-C
+shardpulse status --host web-1               all counts of one host
 shardpulse status --json | jq .books         made, applied, lost, pending as JSON
-shardpulse status > /dev/null || alert       0: it works and its books balance
+shardpulse status > /dev/null || alert       exit code 0: healthy, books balance
 shardpulse status --json | jq -r '.findings[] | select(.kind != "note") | .text'
 """
 _TOP = 20
@@ -73,10 +72,8 @@ def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace,
     chosen = text.matching(found.accounts, options.host) if options.host else in_trouble(found, options.top)
     if options.host and not chosen:
         if found.books is None or found.unread:
-            raise UnavailableError(
-                f"host {options.host}: not in what could be read of the books; {_first_reason(found)}"
-            )
-        raise DataError(f"no host {options.host} in the books; `shardpulse query --set host` lists hosts")
+            raise UnavailableError(f"host {options.host}: not in the books that could be read; {_first_reason(found)}")
+        raise DataError(f"unknown host {options.host}; `shardpulse query --set host` lists hosts")
     if options.json:
         json.dump(msgspec.to_builtins(document(found, names, chosen, verdict)), out)
         out.write("\n")
@@ -97,11 +94,15 @@ def _first_reason(found: Health) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("status", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("--host", metavar="NAME", help="every count of one host, by name or hexadecimal id")
+    parser.add_argument("--host", metavar="NAME", help="show all counts of one host, by name or hexadecimal id")
     parser.add_argument(
-        "--top", type=help_text.count, default=_TOP, metavar="N", help=f"findings to show; 0: all (default {_TOP})"
+        "--top",
+        type=help_text.count,
+        default=_TOP,
+        metavar="N",
+        help=f"number of findings to show; 0: all (default {_TOP})",
     )
-    parser.add_argument("--lossless", action="store_true", help="exit with 76 as well when anything is lost")
+    parser.add_argument("--lossless", action="store_true", help="exit with 76 if any sample is lost")
     add_watch(parser)
     help_text.add_shards(parser)
     return parser

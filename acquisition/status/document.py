@@ -1,4 +1,4 @@
-"""The status as one document: what ``shardpulse status --json`` prints and ``/v1/status`` answers.
+"""Status document: ``shardpulse status --json`` and ``/v1/status``.
 
 Keys are stable: new ones may come, none changes its meaning. A number that is not there is null.
 """
@@ -46,30 +46,29 @@ class StatusDocument(Struct, frozen=True):
     """One look at the pipeline."""
 
     verdict: Verdict
-    exit_code: Annotated[int, Meta(description="that of the command")]
-    now: Annotated[float, Meta(description="seconds since 1970, by the clock of the machine that looked")]
+    exit_code: Annotated[int, Meta(description="exit code of the command")]
+    now: Annotated[float, Meta(description="seconds since 1970, by the clock of the reporting machine")]
     books: Annotated[
         _Values | None,
         Meta(
             description="balanced, made, before, applied, invalid (of these, samples that failed a check), "
-            "without_value (made without one since the probes started, by code; null: no probe says), lost, "
+            "without_value (made without one since the probes started, by code; null: not reported), lost, "
             "lost_by_reason, pending, missing, unsent, duplicated, dropped, shed, gaps; frames, resent_frames, "
-            "refused_frames, duplicate_frames; rejected "
-            "(rejected entries); accounts, unbalanced, unreported, silent (counts of accounts); unreadable "
-            "(partitions without an answer: all counts are of the others). made = before + applied + lost + pending in "
-            "samples. null when nothing could be read"
+            "refused_frames, duplicate_frames; rejected (rejected entries); accounts, unbalanced, unreported, "
+            "silent (counts of accounts); unreadable (partitions that could not be read, excluded from all "
+            "counts). made = before + applied + lost + pending in samples. null when nothing could be read"
         ),
     ]
-    blind: Annotated[str, Meta(description="why no host at all can be seen; empty where one is in the books")]
+    blind: Annotated[str, Meta(description="reason that no host is visible; empty if there is a host in the books")]
     sets: Annotated[
-        dict[str, _Values] | None, Meta(description="the same sums per resource set, by name; null as of books")
+        dict[str, _Values] | None, Meta(description="the same counts per resource set, by name; null as for books")
     ]
     hosts: Annotated[
         list[_Values],
         Meta(
-            description="accounts (every count of one host and resource set) of the hosts with trouble, or of the one "
-            "that was asked for; archive: made = archived + gap + pending in samples since it knows the set, unread of "
-            "them not read yet, difference what is not accounted for; null where there is no archive"
+            description="accounts (all counts of one host and resource set) of hosts with problems, or of "
+            "the requested host; archive: made = archived + gap + pending in samples since the archive has known "
+            "the set, unread: not read yet, difference: unaccounted for; null without an archive"
         ),
     ]
     freshness: Annotated[

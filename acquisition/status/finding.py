@@ -41,27 +41,27 @@ class RecentEvent(NamedTuple):
 
 
 _SLOW_PROBES = (
-    "read /proc with Python, which takes more CPU than the native step: their messages at the start say why, and "
-    "what to install"
+    "read /proc in Python, which takes more CPU than the native step; their startup messages give the reason "
+    "and the remedy"
 )
 _UNREADABLE = (
-    "run without CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH and may not read /proc/PID/io of other users' processes: "
-    "disk_read_bytes_per_second, disk_write_bytes_per_second and disk_write_cancelled_bytes_per_second of these have "
-    "no value (MISSING), which is not invalid; give them these capabilities if these figures are wanted"
+    "run without CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH and cannot read /proc/PID/io of other users' "
+    "processes: their disk_read_bytes_per_second, disk_write_bytes_per_second and "
+    "disk_write_cancelled_bytes_per_second have no value (MISSING, not invalid); grant the capabilities to get "
+    "these figures"
 )
 _CONTESTED = (
-    "a second sender uses this name: no figure of it is VALID, and what the younger one sends is not taken; give each "
-    "machine a name of its own ([host] name)"
+    "two senders use this name: none of its figures is VALID, and frames of the younger sender are refused; "
+    "give each machine its own name ([host] name)"
 )
 
 _MISNAMED = (
-    "calls itself {said}, by the name of another host: it is listed by its id, and nothing that is said of that name "
-    "is booked on it; find out who sends it"
+    "claims {said} of another host: it is listed by its id, and that name's events are not "
+    "attributed to it; find out who sends it"
 )
 _LONGEST_NAME = 100
 _REFUSED = (
-    "refused: signature: the filter puts its frames aside, which are not signed with this host's key; its probe keeps "
-    "them meanwhile"
+    "signature refused: the filter rejects its frames, which are not signed with this host's key; its probe keeps them"
 )
 
 
@@ -83,10 +83,10 @@ def of_books(found: Books, set_names: Mapping[int, str]) -> list[Finding]:
 
 
 _REPORTS: Mapping[str, str] = {
-    SILENT: "its probe has said nothing for {age:.0f} s: what it made since is unknown",
-    ABSENT: "its probe's own account is not here: what is pending is unknown",
-    DAMAGED: "its probe's own account cannot be read: what is pending is unknown",
-    RENUMBERED: "its probe has restarted its numbering: what is pending is unknown for a moment",
+    SILENT: "its probe has been silent for {age:.0f} s: samples made since are unknown",
+    ABSENT: "its probe's status is missing: pending samples are unknown",
+    DAMAGED: "its probe's status is unreadable: pending samples are unknown",
+    RENUMBERED: "its probe has restarted its numbering: pending samples are unknown for a moment",
 }
 
 
@@ -113,9 +113,9 @@ def _other_name(host: int, rows: Sequence[Account], report: Status | None) -> st
     """The name of another host that it gives itself, in words; "" if absent. Its tables may, and its probe's
     own account not, of which the books know the name."""
     if report is not None and rows[0].host_name != report.host_name:
-        return repr(report.host_name[:_LONGEST_NAME])
+        return f"the name {report.host_name[:_LONGEST_NAME]!r}"
     tables = any(row.misnamed for row in rows) and (report is None or is_own_name(report.host_name, host))
-    return "otherwise in its tables" if tables else ""
+    return "in its tables the name" if tables else ""
 
 
 def of_roster(known: Roster | None, blind: str) -> list[Finding]:
@@ -137,7 +137,8 @@ def _contest(row: Account, report: Status | None) -> Finding:
 
 _EVENTS: Mapping[str, str] = {
     LIMIT: "some of its frames are rejected: {reason}",
-    CONFLICT: "{reason}: nothing is decided by it; see what runs there (`shardpulse query --set vms --host {name}`)",
+    CONFLICT: "{reason}: it is excluded from decisions; check what runs there (`shardpulse query --set vms "
+    "--host {name}`)",
 }
 
 
@@ -180,11 +181,11 @@ def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Fin
         age, pending = now - min(row.wall for row in old), sum(row.pending for row in old)
         found.append(Finding(STALE, about, f"its newest samples are {age:.0f} s old, {pending} are pending"))
     if lost := sum(row.lost for row in rows):
-        found.append(Finding(NOTE, about, f"{lost} samples are lost, and counted"))
+        found.append(Finding(NOTE, about, f"{lost} samples lost"))
     if gaps := max(row.gaps for row in rows):
-        found.append(Finding(NOTE, about, f"{gaps} gaps of unknown size: its ring was lost (a power cut?)"))
+        found.append(Finding(NOTE, about, f"{gaps} gaps of unknown size: its ring was lost (power failure?)"))
     if any(row.sheds for row in rows):
-        found.append(Finding(NOTE, about, "sheds frames: more is made than the pipeline takes"))
+        found.append(Finding(NOTE, about, "drops frames: the pipeline is overloaded"))
     return found
 
 
@@ -196,7 +197,7 @@ def _is_old(row: Account, age: float, down_after: float) -> bool:
     return bool(row.wall) and age > max(down_after, 3 * row.interval)
 
 
-_NO_VALUES = "{count} of {all} probes get no values of it, such as that of host {host}: {problem}"
+_NO_VALUES = "{count} of {all} probes read no values of it, for example host {host}: {problem}"
 
 
 def of_sources(reports: Collection[Status]) -> list[Finding]:
@@ -217,7 +218,7 @@ def of_sources(reports: Collection[Status]) -> list[Finding]:
     ]
 
 
-_WORSE = "{metric} of {entity} is {change} than usual since {since} UTC; by jitter once in {odds:,.0f} times{rest}"
+_WORSE = "{metric} of {entity} has been {change} than usual since {since} UTC; odds by chance 1 in {odds:,.0f}{rest}"
 _LEAST_CHANCE = 1e-12  #: that is worth a word
 
 

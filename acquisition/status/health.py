@@ -1,4 +1,4 @@
-"""The health of the pipeline: everything that one look at it finds."""
+"""Health of the pipeline, collected in one pass."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Health(NamedTuple):
 
     @property
     def accounts(self) -> list[Account]:
-        """Those that could be read."""
+        """Accounts that could be read."""
         return self.books.accounts if self.books is not None else []
 
     @property
@@ -158,7 +158,7 @@ def read(
 
 
 def _told(cluster: Cluster, tags: Sequence[str], unread: list[ShardpulseError]) -> dict[str, dict[str, str]]:
-    """What services and archivers told last, by partition; what cannot be read goes into ``unread``."""
+    """Last reports of services and archivers, by partition; unreadable partitions go into ``unread``."""
     try:
         return happenings.read_told(cluster, tags)
     except ShardpulseError as error:

@@ -24,21 +24,21 @@ BEHIND_SECONDS = 5.0
 READER_BEHIND_SECONDS = 30.0
 _FULL = 0.9
 _OTHER_FIGURES = (
-    "workers are configured differently ([filter] kernels, tau_seconds, tau or inputs): what averages mean depends on "
-    "who holds a partition"
+    "workers have different configurations ([filter] kernels, tau_seconds, tau or inputs): averages depend "
+    "on the worker of a partition"
 )
 _REFUSING = (
-    "is full ({share:.0f}% of its maxmemory): it refuses what probes send and filters write, probes keep their frames; "
-    "it needs more memory, or shards beside it (`shardpulse shards add`)"
+    "is out of memory ({share:.0f}% of its maxmemory): it refuses writes, and probes keep their frames; give "
+    "it more memory, or add shards (`shardpulse shards add`)"
 )
-_UNTOLD = "refuses this user an answer, which is missing here: {error}"
+_UNTOLD = "denies this user access to data, which is missing here: {error}"
 _NO_MEMBER = (
-    "is named in [shards] addresses, is a member of nothing and does not answer ({reason}), while others serve "
-    "everything: take it out there"
+    "is listed in [shards] addresses, but is not a member and does not answer ({reason}), while the others "
+    "serve all slots: remove it from the list"
 )
 _SLOW_STEP = (
-    "computes with numpy, which takes more CPU than the native step: its message at the start says why, and what to "
-    "install"
+    "computes with numpy, which takes more CPU than the native step; its startup message gives the reason "
+    "and the remedy"
 )
 
 
@@ -52,21 +52,21 @@ def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
         elif not row.answering:
             found.append(Finding(DOWN, about, row.problem))
         elif row.role == REPLICA and not row.in_sync:
-            found.append(Finding(STALE, about, f"has no link to its master {row.replica_of}: it could not take over"))
+            found.append(Finding(STALE, about, f"has no link to its master {row.replica_of} and could not take over"))
         if row.pinned is False:
-            found.append(Finding(NOTE, about, f"is bound to no single core: it may run on {row.cores}"))
+            found.append(Finding(NOTE, about, f"is not pinned to a single core: it may run on {row.cores}"))
         if row.memory_limit_bytes and row.memory_bytes > _FULL * row.memory_limit_bytes:
             share = 100 * row.memory_bytes / row.memory_limit_bytes
             found.append(
                 Finding(STALE, about, _REFUSING.format(share=share))
                 if row.memory_bytes > row.memory_limit_bytes
-                else Finding(NOTE, about, f"is {share:.0f}% full: it refuses frames at 100%, probes keep them then")
+                else Finding(NOTE, about, f"is {share:.0f}% full: at 100% it refuses frames, which probes then keep")
             )
         if row.slots_moving:
-            found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are on the move"))
+            found.append(Finding(NOTE, about, f"{row.slots_moving} of its slots are being moved"))
     unserved = SLOTS - sum(row.slots for row in rows if row.there)
     if unserved > 0:
-        found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no shard that answers"))
+        found.append(Finding(DOWN, "slots", f"{unserved} of {SLOTS} are served by no responding shard"))
         found += _of_majority(rows)
     return found
 
@@ -115,8 +115,14 @@ def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
     gone = sum(not row.there and row.role != REPLICA for row in rows)
     if not serving or serving > gone:
         return []
-    told = f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse everything"
-    return [Finding(DOWN, "majority", f"{told}, until more than half answer (two shards have none without each other)")]
+    told = (
+        f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse all commands"
+    )
+    return [
+        Finding(
+            DOWN, "majority", f"{told}, until more than half answer (two shards have no majority without each other)"
+        )
+    ]
 
 
 def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
@@ -125,9 +131,9 @@ def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
     found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
     free = len(live.unowned)
     if free and not live.workers:
-        found.append(Finding(DOWN, "filter", "no worker is there: start `shardpulse filter`"))
+        found.append(Finding(DOWN, "filter", "no worker is running: start `shardpulse filter`"))
     elif free:
-        found.append(Finding(STALE, "filter", f"{free} partitions are held by no worker"))
+        found.append(Finding(STALE, "filter", f"{free} partitions have no worker"))
     found += [
         Finding(NOTE, f"worker {worker.name}", _SLOW_STEP) for worker in live.workers if worker.step == compiled.NUMPY
     ]
@@ -139,7 +145,7 @@ def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
             found.append(Finding(STALE, f"worker {worker.name}", f"is {worst:.0f} s behind"))
     waited = lag_of(Worker("", "", 0.0, 0.0, live.unowned), known) or 0.0
     if waited > BEHIND_SECONDS:
-        found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s where no worker is"))
+        found.append(Finding(STALE, "filter", f"entries have waited for {waited:.0f} s in partitions without a worker"))
     return found
 
 
@@ -148,16 +154,16 @@ def of_readers(rows: Sequence[Registered]) -> list[Finding]:
     found = []
     for row in rows:
         if row.expired:
-            text = f"has not reported for long: nothing waits for it any more in {row.expired} partitions"
+            text = f"has stopped reporting: frames are no longer kept for it in {row.expired} partitions"
             found.append(Finding(STALE, row.name, text))
         elif row.behind_seconds > READER_BEHIND_SECONDS:
-            why = row.trouble or "it, or its database, is away"
+            why = row.trouble or "it or its database is down"
             found.append(Finding(STALE, row.name, f"is {row.behind_seconds:.0f} s behind: {why}"))
         elif row.trouble:
             found.append(Finding(NOTE, row.name, f"waits: {row.trouble}"))
         if row.gap:
             found.append(
-                Finding(NOTE, row.name, f"{row.gap} samples will never be in it; its events say which and why")
+                Finding(NOTE, row.name, f"{row.gap} samples are missing from it for good; its events give the reasons")
             )
     return found
 
@@ -170,7 +176,7 @@ def of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names
         if row.difference:
             known = set_names.get(row.resource_set, f"{row.resource_set:08x}")
             about = f"archive, host {names.get(row.host) or format(row.host, '016x')} set {known}"
-            kept = f"{row.archived} are archived, {row.gap} never will be, {row.pending} are pending"
-            told = f"of {row.made} samples {kept}: {row.difference} are not accounted for"
+            kept = f"{row.archived} are archived, {row.gap} are lost to it, {row.pending} are pending"
+            told = f"of {row.made} samples {kept}: {row.difference} are unaccounted for"
             found.append(Finding(UNBALANCED, about, told))
     return found

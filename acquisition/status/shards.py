@@ -1,4 +1,4 @@
-"""What every member of the cluster says about itself, masters and replicas, wherever they run."""
+"""Status of every cluster member, masters and replicas."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
 
 
 def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardStatus]:
-    """Those that did not let this user ask who they are, as others know them."""
+    """Members that refused this user's question for their identity, as others know them."""
     rows = []
     for address, error in members.refusing.items():
         row = ShardStatus(str(address), False, _told(address, str(error)), refuses=True)

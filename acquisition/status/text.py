@@ -1,4 +1,4 @@
-"""The status as plain text of at most 80 columns; colours only where the console has them."""
+"""Status as plain text of at most 80 columns, coloured on capable consoles."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _summary(health: Health) -> Iterator[Text]:
     """Books, hosts, shards, filter and further readers; what could not be read is said to be unknown."""
     if health.unread:
         unread = f"{health.unread} of {len(health.lags or ())} partitions could not be read"
-        yield Text(f"Unknown: {unread}; figures are of the others.", "bold red")
+        yield Text(f"Unknown: {unread}; figures exclude them.", "bold red")
     if health.totals is None:
         yield from [_row(title, UNKNOWN, "bold red") for title in ("samples", "frames", "hosts", "age")]
     else:
@@ -94,7 +94,7 @@ def _hosts(health: Health, totals: Totals) -> str:
     if not hosts:
         return UNKNOWN if health.unread else "none"
     unknown = totals.silent + totals.unreported
-    told = f"of {unknown:,} resource sets it is unknown what is pending" if unknown else "all probes report"
+    told = f"pending samples unknown for {unknown:,} resource sets" if unknown else "all probes report"
     return f"{'at least ' * bool(health.unread)}{len(hosts):,}; {told}"
 
 
@@ -102,7 +102,7 @@ def _filter(workers: Sequence[Worker], lags: Sequence[Lag], rejected: int) -> It
     held = sum(len(worker.partitions) for worker in workers)
     known = [row for row in lags if row.seconds is not None]
     where = f" in {len(known)} of these" if len(known) < len(lags) else ""
-    told = f"at worst {worst_lag(known):.2f} s behind{where}" if known else f"how far behind is {UNKNOWN}"
+    told = f"at most {worst_lag(known):.2f} s behind{where}" if known else f"backlog {UNKNOWN}"
     who = f"{_plural(len(workers), 'worker')} for {held} of {len(lags)} partitions"
     yield from _wrapped("filter", f"{who}, {told}, {rejected:,} rejected", "", _MARGIN)
 
@@ -112,8 +112,9 @@ def _readers(readers: Sequence[Registered] | None) -> Iterator[Text]:
         yield _row("readers", UNKNOWN, "bold red")
     for reader in readers or ():
         told = (
-            f"{reader.behind_seconds:.0f} s behind, of {reader.made:,} samples since it began {reader.archived:,}"
-            f" archived, {reader.open:,} in open minutes, {reader.gap:,} never{_processes(reader.processes)}"
+            f"{reader.behind_seconds:.0f} s behind; of {reader.made:,} samples since its start "
+            f"{reader.archived:,} archived, {reader.open:,} in open minutes, {reader.gap:,} "
+            f"lost{_processes(reader.processes)}"
         )
         yield from _wrapped(_cut(reader.name, _MARGIN - 1), told, "", _MARGIN)
 
@@ -136,9 +137,9 @@ def _cluster(rows: Sequence[ShardStatus]) -> str:
 
 
 def _books(totals: Totals) -> Iterator[Text]:
-    yield _row("samples", f"{totals.made:>16,} made: of these")
+    yield _row("samples", f"{totals.made:>16,} made, of which")
     parts = (
-        ("before these books began", totals.before),
+        ("before the books began", totals.before),
         ("applied", totals.applied),
         ("lost", totals.lost),
         ("pending", totals.pending),
@@ -147,11 +148,11 @@ def _books(totals: Totals) -> Iterator[Text]:
     for name, count in parts:
         yield _row("", f"{count:>16,} {name}{_remark(name, totals)}", "bold red" if name == "lost" and count else "")
     if difference:
-        yield _row("", f"{difference:>16,} NOT ACCOUNTED FOR", "bold red")
+        yield _row("", f"{difference:>16,} UNACCOUNTED FOR", "bold red")
     yield _row(
         "frames",
-        f"{totals.frames:,} applied, {totals.resent_frames:,} sent again, {totals.refused_frames:,} refused,"
-        f" {totals.duplicate_frames:,} double",
+        f"{totals.frames:,} applied, {totals.resent_frames:,} resent, {totals.refused_frames:,} refused, "
+        f"{totals.duplicate_frames:,} duplicate",
     )
 
 
@@ -169,7 +170,7 @@ def _remark(name: str, totals: Totals) -> str:
         reasons = [f"{count:,} {reason.replace('_', ' ')}" for reason, count in lost_by_reason(totals).items() if count]
         return f" ({', '.join(reasons)})"
     if name == "pending":
-        remarks = [f"{totals.missing:,} to be sent again"] * bool(totals.missing)
+        remarks = [f"{totals.missing:,} to be resent"] * bool(totals.missing)
         remarks += ["at least: probes are silent"] * bool(totals.silent + totals.unreported)
         return f" ({', '.join(remarks)})" * bool(remarks)
     return ""
@@ -256,7 +257,7 @@ def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]
         yield _row("probe", f"{row.report}{age}; epoch {row.epoch}")
         yield from _books(books.totals([row]))
         yield from _without_value(without_value([health.reports[row.host]] if row.host in health.reports else (), name))
-        yield _row("given up", f"{row.dropped:,} dropped, {row.shed:,} shed, {row.go_backs:,} times gone back")
+        yield _row("given up", f"{row.dropped:,} dropped, {row.shed:,} shed, {row.go_backs:,} go-backs")
         if found := health.archived.get((row.host, row.resource_set)):
             yield from _archived(found, row)
         if row.gaps:
@@ -269,13 +270,13 @@ def _host(health: Health, names: Mapping[int, str], host: str) -> Iterator[Text]
 def _archived(found: Archived, row: Account) -> Iterator[Text]:
     """made = archived + never + pending, of one resource set of a host."""
     unread = archived.unread(found, row.epoch, row.made)
-    yield _row("archive", f"{found.made + unread:>16,} made since it knows this set: of these")
+    yield _row("archive", f"{found.made + unread:>16,} made since it has known this set, of which")
     yield _row("", f"{found.archived:>16,} archived")
-    yield _row("", f"{found.gap:>16,} never will be", "bold red" if found.gap else "")
+    yield _row("", f"{found.gap:>16,} lost to it", "bold red" if found.gap else "")
     remark = f" ({unread:,} of them not read yet)" if unread else ""
     yield _row("", f"{found.pending + unread:>16,} pending{remark}")
     if found.difference:
-        yield _row("", f"{found.difference:>16,} NOT ACCOUNTED FOR", "bold red")
+        yield _row("", f"{found.difference:>16,} UNACCOUNTED FOR", "bold red")
 
 
 def matching(accounts: Iterable[Account], host: str) -> list[Account]:

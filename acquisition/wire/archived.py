@@ -1,4 +1,4 @@
-"""The archive's books of a partition: of each resource set of each host what is in the database, and what is not.
+"""Archive books of a partition: samples in the database, and samples missing.
 
 ``archived:{tag}`` holds a byte of version and then, for each (host, resource set), the fields of ``Archived`` as
 little-endian unsigned numbers: host, epoch and the counts of 64 bits, the resource set of 32.
@@ -51,5 +51,5 @@ def encode(rows: Iterable[Archived]) -> bytes:
 def decode(data: bytes) -> list[Archived]:
     """The rows in ``data``. Raises FrameError if it is invalid."""
     if not data or data[0] != VERSION or (len(data) - 1) % _ROW.size:
-        raise FrameError("payload", f"{data[:80]!r} are no books of the archive")
+        raise FrameError("payload", f"invalid archive record {data[:80]!r}")
     return [Archived(*row) for row in _ROW.iter_unpack(memoryview(data)[1:])]

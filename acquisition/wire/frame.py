@@ -1,4 +1,4 @@
-"""The frame: all samples of one resource set at one tick, as one byte string.
+"""Frame: all samples of one resource set at one tick, as one byte string.
 
 Layout (little-endian, no padding)::
 
@@ -155,7 +155,7 @@ def pack(
     """``encode`` for a writer, which does so for every frame: a Frame in between would cost it half as much again."""
     cells = entities * metrics
     if len(ids) != entities * 8 or len(values) != cells * 4 or (codes and len(codes) != cells):
-        raise FrameError("shape", f"{entities} x {metrics} does not fit its parts")
+        raise FrameError("shape", f"size {entities} x {metrics} does not match its parts")
     head = _AFTER_CRC.pack(
         VERSION,
         kind,
@@ -184,7 +184,7 @@ def pack(
 def decode(data: bytes) -> Frame:
     """The frame in ``data``. Raises FrameError; its ``reason`` says which promise is broken."""
     if len(data) < HEADER_SIZE:
-        raise FrameError("short", f"{len(data)} bytes are no frame: the header has {HEADER_SIZE}")
+        raise FrameError("short", f"frame too short: {len(data)} bytes, the header needs {HEADER_SIZE}")
     (
         magic,
         crc,
@@ -209,9 +209,9 @@ def decode(data: bytes) -> Frame:
     if magic != MAGIC:
         raise FrameError("magic", f"starts with {magic!r} instead of {MAGIC!r}")
     if not OLDEST_VERSION <= version <= VERSION:
-        raise FrameError("version", f"version {version}, this reader knows {OLDEST_VERSION} to {VERSION}")
+        raise FrameError("version", f"version {version} is not supported (supported: {OLDEST_VERSION} to {VERSION})")
     if crc != zlib.crc32(memoryview(data)[CRC_FROM:]):
-        raise FrameError("crc", "the checksum does not match: torn or altered")
+        raise FrameError("crc", "checksum mismatch: truncated or altered")
     if kind not in KINDS:
         raise FrameError("kind", f"unknown kind {kind}")
     if flags & ~KNOWN_FLAGS:
@@ -219,7 +219,7 @@ def decode(data: bytes) -> Frame:
     if not (MOST_COUNTED > sequence >= floor >= 1 and 0 < interval < _INFINITY and made < MOST_COUNTED):
         raise FrameError("shape", f"sequence {sequence}, floor {floor}, interval {interval}, {made} samples made")
     if not (-_INFINITY < wall < _INFINITY and -_INFINITY < monotonic < _INFINITY):
-        raise FrameError("shape", f"taken at {wall}, by the monotonic clock {monotonic}: no times")
+        raise FrameError("shape", f"invalid times {wall} (wall clock), {monotonic} (monotonic clock)")
     fields = (schema, host, resource_set, entities, metrics, interval, epoch, sequence, floor, made)
     if kind != KIND_SAMPLES:
         if entities or metrics or flags:
@@ -230,7 +230,7 @@ def decode(data: bytes) -> Frame:
     codes_at = values_at + cells * 4
     end = codes_at + (cells if flags & FLAG_CODES else 0)
     if cells > MOST_CELLS or end != len(data):
-        raise FrameError("shape", f"{entities} x {metrics} needs {end} bytes, there are {len(data)}")
+        raise FrameError("shape", f"{entities} x {metrics} needs {end} bytes, got {len(data)}")
     return Frame(
         kind,
         *fields,
@@ -253,7 +253,7 @@ def is_whole(data: bytes) -> bool:
 
 
 def with_floor(data: bytes, floor: int, hints: int = 0) -> bytes:
-    """The same frame with another ``floor`` and ``hints``: what a probe sends when it sends again."""
+    """The same frame with another ``floor`` and ``hints``: what a probe sends when it resending."""
     copy = bytearray(data)
     struct.pack_into("<Q", copy, _FLOOR_OFFSET, floor)
     struct.pack_into("<H", copy, _HINTS_OFFSET, hints)

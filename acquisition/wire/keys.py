@@ -70,7 +70,7 @@ def tags(partitions: int) -> tuple[str, ...]:
     """The hash tags of all partitions: tag p lies in the p-th of ``partitions`` equal
     stripes of the slots, so that any even split of the slots splits the partitions evenly."""
     if not 1 <= partitions <= SLOTS:
-        raise ValueError(f"partitions must be 1 to {SLOTS}, not {partitions}")
+        raise ValueError(f"expected 1 to {SLOTS} partitions, got {partitions}")
     found = []
     for partition in range(partitions):
         low, high = partition * SLOTS // partitions, (partition + 1) * SLOTS // partitions
@@ -171,7 +171,7 @@ def began(tag: str) -> str:
 
 
 def lease(tag: str) -> str:
-    """Which filter worker smooths a partition."""
+    """Key of the lease of a partition: its filter worker."""
     return f"lease:{{{tag}}}"
 
 
@@ -196,7 +196,7 @@ def archived(tag: str) -> str:
 
 
 def archiver(tag: str) -> str:
-    """Which archiver follows a partition."""
+    """Key of the archive's lease of a partition: its archiver."""
     return f"archiver:{{{tag}}}"
 
 
@@ -211,5 +211,5 @@ def events(tag: str) -> str:
 
 
 def told(tag: str) -> str:
-    """What was reported last, by subject."""
+    """Key of the last reported states, by subject."""
     return f"told:{{{tag}}}"

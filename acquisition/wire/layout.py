@@ -1,4 +1,4 @@
-"""What all clients of a cluster must agree on: the value of each ``layout:{copy}``, as JSON.
+"""Cluster layout shared by all clients: value of ``layout:{copy}``, as JSON.
 
 Fields are found by name, and unknown ones are passed over. The probe imports this module: it stays lean.
 """
@@ -44,7 +44,7 @@ def decode(data: bytes) -> Layout:
     try:
         document = json.loads(data)
         if document["format"] != _FORMAT:
-            raise ConfigError(f"layout format {document['format']}, this version knows {_FORMAT}")
+            raise ConfigError(f"layout format {document['format']} is not supported (supported: {_FORMAT})")
         found = Layout(
             int(document["partitions"]),
             int(document.get("keep_ticks", keys.DEFAULT_KEEP_TICKS)),

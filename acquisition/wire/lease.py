@@ -40,7 +40,7 @@ def decode(data: bytes) -> Holder:
     """The holder in ``data``. Raises FrameError if it is invalid."""
     found = _HOLDER.fullmatch(data)
     if found is None:
-        raise FrameError("payload", f"{data[:60]!r} names no filter worker")
+        raise FrameError("payload", f"invalid lease {data[:60]!r}")
     step, figures = ((part or b"").decode() for part in found.groups()[3:])
     return Holder(found[1].decode(), int(found[2]), found[3].decode(errors="replace"), step, figures)
 
@@ -67,7 +67,7 @@ def decode_note(data: bytes) -> Operating:
         found = json.loads(data)
         values = [found[name] for name in Operating._fields]
     except (ValueError, TypeError, KeyError) as error:
-        raise FrameError("payload", f"{data[:60]!r} names no operator") from error
+        raise FrameError("payload", f"invalid cluster lock {data[:60]!r}") from error
     note = Operating(*values)
     words = (note.token, note.user, note.host, note.what)
     numbers = (note.pid, note.since_ms)

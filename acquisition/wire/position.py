@@ -86,15 +86,15 @@ def decode(data: bytes) -> Position:
     (_, flags, gaps, interval, epoch, sequence, tick, wall, *counts) = POSITION.unpack(data)
     found = Position._make((epoch, sequence, tick, wall, interval, flags, *counts, gaps))
     if not (max(sequence, *counts[:-1]) < MOST and 0 <= interval < _INFINITY and -_INFINITY < wall < _INFINITY):
-        raise FrameError("shape", f"a position that nobody can go on from: {found}")
+        raise FrameError("shape", f"invalid position: {found}")
     return found
 
 
 def _unknown(data: bytes) -> FrameError:
     """Why bytes are no position of this version."""
     if len(data) >= POSITION.size and data[0] == VERSION + 1:
-        return FrameError("newer", f"position of version {VERSION + 1}, this software knows {VERSION}")
-    return FrameError("payload", f"{len(data)} bytes are no position record")
+        return FrameError("newer", f"position version {VERSION + 1} is not supported (supported: {VERSION})")
+    return FrameError("payload", f"invalid position record of {len(data)} bytes")
 
 
 class Commit(NamedTuple):
@@ -119,7 +119,7 @@ def decode_commit(data: bytes) -> Commit:
     """The commit in ``data``. Raises FrameError if it is invalid."""
     found = _COMMIT.fullmatch(data)
     if found is None or not is_possible(found[2]) or max(int(found[3]), int(found[4] or 0)) >= MOST_COUNTED:
-        raise FrameError("payload", f"{data[:80]!r} is no commit")
+        raise FrameError("payload", f"invalid commit record {data[:80]!r}")
     return Commit(found[1], found[2], int(found[3]), int(found[4] or 0))
 
 

@@ -1,4 +1,4 @@
-"""Registered readers of a raw stream: who else needs entries that the filter has applied, and how far each has come.
+"""Registered readers of a raw stream beside the filter, and their cursors.
 
 ``readers:{tag}`` is a hash: name -> ``<cursor> <expires>[ <until> <archived> <gap> <open>[ <trouble>]]``. ``cursor``
 is the newest entry that the reader needs no more; it is written after what the reader made of everything before is
@@ -39,7 +39,8 @@ class Reader(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What a trim took from a living reader: entries before ``first``; ``entries`` of them with the newest trim."""
+    """Entries trimmed before a live reader had read them: those before ``first``; ``entries`` of them with the newest
+    trim."""
 
     first: bytes
     entries: int
@@ -74,7 +75,7 @@ def decode_cut(data: bytes) -> Cut:
 def _parse(data: bytes, what: str) -> tuple[bytes, int, bytes]:
     found = _ENTRY_AND_NUMBER.fullmatch(data)
     if found is None or not is_possible(found[1]):
-        raise FrameError("payload", f"{data[:80]!r} is no {what}")
+        raise FrameError("payload", f"invalid {what} {data[:80]!r}")
     return found[1], int(found[2]), found[3] or b""
 
 

@@ -1,4 +1,4 @@
-"""Which figures have got worse, as an archiver saw it last: kept beside its other events, and read by ``status``."""
+"""Regressions found by the archive, kept in the shards for ``status``."""
 
 from __future__ import annotations
 

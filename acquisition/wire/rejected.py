@@ -66,12 +66,12 @@ class LimitError(FrameError):
     """A frame that would take its ``host`` beyond a limit."""
 
     def __init__(self, host: int, found: str, limit: int, key: str) -> None:
-        super().__init__(LIMIT, f"host {host:016x} has {found}, at most {limit} are accepted ([filter.limits] {key})")
+        super().__init__(LIMIT, f"host {host:016x} has {found}, the limit is {limit} ([filter.limits] {key})")
         self.host = host
 
 
 class HostSizes:
-    """What each host has: the entities of each of its resource sets, as of the newest frame that was accepted."""
+    """Sizes of each host: the entities of each of its resource sets, as of the newest frame that was accepted."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -84,7 +84,9 @@ class HostSizes:
         """A resource set that is new. Raises LimitError."""
         known = self._hosts.get(host, {})
         if len(known) >= self._limits.resource_sets and resource_set not in known:
-            raise LimitError(host, f"set {resource_set:08x} as one more", self._limits.resource_sets, "resource_sets")
+            raise LimitError(
+                host, f"one more resource set, {resource_set:08x}", self._limits.resource_sets, "resource_sets"
+            )
         self._hosts.setdefault(host, known).setdefault(resource_set, 0)
 
     def remove(self, host: int, resource_set: int) -> None:

@@ -1,4 +1,4 @@
-"""The roster: hosts that were seen and whose values have expired, fields HOST of ``dormant:{tag}``.
+"""Roster of expired hosts: fields HOST of ``dormant:{tag}``.
 
 ``<milliseconds since 1970> <name>``, beside the positions of the host's sets. A host that is in ``applied:{tag}`` needs
 no entry. ``tests/acquisition/wire/test_seen.py`` holds golden bytes and a round trip.

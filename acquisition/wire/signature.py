@@ -1,4 +1,4 @@
-"""The signature of a frame: who has made it, whatever the password was that brought it into the stream.
+"""Signature of a frame: proves its maker, whatever password delivered it.
 
 A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers that know nothing of it pass over the second field::
 
@@ -35,7 +35,7 @@ _MOST_HOSTS = 1 << 17  #: whose keys are remembered
 
 
 class HostKey(NamedTuple):
-    """What a host signs with: the ``number`` of the master that it is of, and a secret."""
+    """Signing key of a host: the ``number`` of its master, and a secret."""
 
     number: bytes
     secret: bytes
@@ -73,7 +73,7 @@ def signer(key: HostKey) -> Callable[[bytes], bytes]:
 
 
 class Verifier:
-    """Tells frames that their hosts have signed; any of the ``masters`` will do, so that they can be exchanged.
+    """Verifies frames' signatures by their hosts; any of the ``masters`` is accepted, so that they can be replaced.
 
     ``required``: frames without a signature are refused as well, and not only those with a wrong one.
     """
@@ -92,7 +92,7 @@ class Verifier:
         signature = fields[3] if len(fields) > 3 and fields[2] == keys.SIGNATURE_FIELD else b""
         if not signature:
             if self._required:
-                raise SignatureError(host, f"a frame that names host {host:016x} is not signed")
+                raise SignatureError(host, f"unsigned frame of host {host:016x}")
             return
         number = signature[:NUMBER_SIZE]
         secret = self._secrets.get((number, host))
@@ -104,7 +104,7 @@ class Verifier:
     def _check_first(self, host: int, number: bytes, signature: bytes, data: bytes) -> None:
         master = self._masters.get(number)
         if master is None:
-            told = f"a frame that names host {host:016x} is signed with a key of another master ({number.hex()})"
+            told = f"frame of host {host:016x} signed with a key of another master ({number.hex()})"
             raise SignatureError(host, told)
         key = HostKey(number, _secret_of(master, host))
         if not hmac.compare_digest(signature, sign(key, data)):
@@ -119,4 +119,4 @@ def _secret_of(master: bytes, host: int) -> bytes:
 
 
 def _wrong(host: int) -> SignatureError:
-    return SignatureError(host, f"the signature of a frame that names host {host:016x} is wrong")
+    return SignatureError(host, f"wrong signature of a frame of host {host:016x}")

@@ -1,4 +1,4 @@
-"""The status record: a probe's own account of what it made and sent, as JSON.
+"""Status record: a probe's own account of samples made and sent, as JSON.
 
 It stands in ``status:{tag}:HOST`` beside the filter's applied positions, so that the
 books (``acquisition.snapshot.reconcile.books``) compare two counts that were made independently.
@@ -93,19 +93,19 @@ def decode(data: bytes) -> Status:
             raise ValueError(f"wall is {wall}")
         return Status(_text(document.pop("host")), wall, sets, document)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-        raise FrameError("payload", f"no status record: {error}") from error
+        raise FrameError("payload", f"invalid status record: {error}") from error
 
 
 def _text(value: object) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r:.40} is no text")
+        raise TypeError(f"{value!r:.40} is not text")
     value.encode()  # or it is no UTF-8: JSON can carry lone surrogates
     return value
 
 
 def _resource_set(text: str) -> int:
     if len(text) != 8:
-        raise ValueError(f"{text!r} is no resource set")
+        raise ValueError(f"invalid resource set {text!r}")
     return int(text, 16)
 
 

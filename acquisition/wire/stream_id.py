@@ -1,4 +1,4 @@
-"""Ids of stream entries: ``MS-SEQ``, the shard's clock in milliseconds and a running number."""
+"""Stream entry ids: ``MS-SEQ``, shard clock in milliseconds and a counter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table frames: the names behind the numbers of a resource set.
+"""Table frames: names behind the numbers of a resource set.
 
 A table is sent in the stream, numbered like every frame, at the start of an epoch,
 whenever entities come, and again after any doubt. Its payload is UTF-8 JSON.
@@ -89,7 +89,7 @@ def decode(payload: bytes, known: Mapping[int, Entity] | None = None) -> Table:
             tuple([_entity(before, *row) for row in document["entities"]]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-        raise FrameError("payload", f"no table: {error!s:.200}") from error
+        raise FrameError("payload", f"invalid table: {error!s:.200}") from error
 
 
 def merge(old: Table | None, new: Table) -> Table:
@@ -129,7 +129,7 @@ def _entity(
     known: Mapping[int, Entity], key: str, kind: Any, stable: Any, epoch: Any, name: Any, labels: dict[str, Any]
 ) -> Entity:
     if _ID.fullmatch(key) is None:
-        raise ValueError(f"{key!r:.40} is no id of 64 bits")
+        raise ValueError(f"{key!r:.40} is not a 64-bit id")
     found = known.get(int(key, 16))
     if found is not None and found[1:] == (kind, stable, epoch, name, labels):
         return found
@@ -139,7 +139,7 @@ def _entity(
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r:.40} is no text")
+        raise TypeError(f"{value!r:.40} is not text")
     if not value.isascii():
         value.encode()
     return value
@@ -148,14 +148,14 @@ def _text(value: Any) -> str:
 def _number(value: Any) -> float:
     number = float(value) if type(value) in (int, float) else INFINITY
     if not -INFINITY < number < INFINITY:
-        raise ValueError(f"{value!r:.40} is no finite number")
+        raise ValueError(f"{value!r:.40} is not a finite number")
     return number
 
 
 def _interval(value: Any) -> float:
     seconds = _number(value)
     if seconds <= 0:
-        raise ValueError(f"an interval of {seconds} s")
+        raise ValueError(f"invalid interval of {seconds} s")
     return seconds
 
 

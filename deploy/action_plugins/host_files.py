@@ -1,4 +1,6 @@
-"""What Ansible does on the controller for ``host_files``: under ``render.yml`` the files go to a directory there.
+"""Ansible action of ``host_files``: writes to a local directory in render.yml.
+
+That directory is on the controller.
 
 Anywhere else it runs the module on the host, as if this were not here.
 """

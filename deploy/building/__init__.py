@@ -1,1 +1,1 @@
-"""What deploy/build is made of: the source of one commit, the wheel, the wheelhouse, their bill of materials."""
+"""Building: source of a commit, wheel, wheelhouse and bill of materials."""

@@ -1,4 +1,4 @@
-"""The bill of materials: CycloneDX 1.6 as JSON, of the files that lie beside it and of nothing else."""
+"""Bill of materials: CycloneDX 1.6 JSON of exactly the files beside it."""
 
 from __future__ import annotations
 

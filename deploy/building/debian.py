@@ -1,4 +1,6 @@
-"""The Debian package of the probe alone: Debian's python3 and its OpenSSL, hiredis within, no pip.
+"""Debian package of the probe: system python3 and OpenSSL, bundled hiredis.
+
+It needs no pip.
 
 One package serves all named Pythons: compiled modules of several lie side by side under names of their own.
 """
@@ -110,7 +112,7 @@ def _is_part(name: str, is_ours: bool) -> bool:
 
 
 def _entry_points(text: str) -> str:
-    """Those of what the package holds."""
+    """Entry points of the package's contents."""
     parser = configparser.ConfigParser(delimiters=("=",))
     parser.read_string(text)
     kept = {group: dict(parser[group]) for group in _GROUPS}

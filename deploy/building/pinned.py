@@ -1,4 +1,6 @@
-"""Which wheels an installation takes: what the metadata of wheels asks for, in the versions of deploy/constraints.txt.
+"""Pinned wheels of an installation: requirements in the constraints' versions.
+
+Requirements are those of the wheels' metadata, versions those of deploy/constraints.txt.
 
 Every version is pinned, so nothing has to be resolved. pip itself would judge the markers of requirements
 (``python_version < "3.13"``) by the Python that it runs in, not by the one that the wheels are for.
@@ -39,7 +41,7 @@ class Target(NamedTuple):
         return {**here, **own, "platform_machine": self.machine}
 
     def pip_options(self) -> list[str]:
-        """Those that let pip take wheels for it, whatever it runs on itself."""
+        """Options that make pip choose wheels for this target, whatever pip itself runs on."""
         tags = [f"manylinux_2_{minor}" for minor in range(_GLIBC, 4, -1)] + list(_LEGACY)
         platforms = [part for tag in tags for part in ("--platform", f"{tag}_{self.machine}")]
         return ["--only-binary=:all:", "--implementation=cp", f"--python-version={self.python}", *platforms]

@@ -1,4 +1,4 @@
-"""The source that is built: the files of one commit, or those of the checkout as they lie, and its time."""
+"""Source of a build: files of one commit or of the checkout, and its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The tools that build, in an environment of their own: two builds are equal only if the same tools made them.
+"""Build tools in an environment of their own.
+
+Two builds are equal only if the same tools made them.
 
 They are not in deploy/constraints.txt: the checkout's environment holds what tests need, another setuptools among it.
 """

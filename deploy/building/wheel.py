@@ -1,4 +1,4 @@
-"""The wheel with the native steps: one for every CPython from 3.11 on (abi3), and for older systems than this one."""
+"""Wheel with the native steps: abi3, for CPython 3.11 on and older systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheelhouse: all wheels of chosen extras, for installations without a package index."""
+"""Wheelhouse: wheels of chosen extras, for installation without an index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUIREMENTS = "requirements.txt"
 def collect(
     ours: Path, wanted: frozenset[str], targets: Sequence[Target], source: Source
 ) -> dict[Target, dict[str, Path]]:
-    """Which wheels each target takes for the extras, by name. Exits with 2 for an extra that there is not."""
+    """Wheels of each target for the extras, by name. Exits with 2 for an extra that there is not."""
     known = pinned.extras(ours)
     if unknown := sorted(wanted - set(known)):
         say(f"error: there is no extra {', '.join(unknown)}; known are {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""An Ansible callback: what is wrong with each host stands in the last lines of a run, and with no other host."""
+"""Ansible callback: each host's problems in the last lines of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTROLLER = "localhost"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """What Ansible looks for."""
+    """Callback that Ansible loads."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"

@@ -1,5 +1,7 @@
-"""Ansible filters for what an inventory adds to the configurations of parts: once for each text, so that the
-controller's command can check it before a host is touched."""
+"""Ansible filters for the inventory's additions to part configurations.
+
+Each text occurs once, so that the controller's command can check it before a host is touched.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _BEFORE = re.compile(r"^shardpulse: (error: )?(/dev/stdin:? ?(line \d+)?:? )?")
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """Filters that Ansible loads."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""

@@ -1,4 +1,6 @@
-"""Ansible filters for machines that come and go: pure functions of what the shards answered and of the plan.
+"""Ansible filters for adding and removing machines (pure).
+
+They are functions of what the shards answered and of the plan.
 
 What is asked is ``shardpulse shards status --json``, as the registered result of a command; the plan is
 ``shardpulse_plan``'s. Nothing is remembered between two runs.
@@ -15,7 +17,7 @@ _FULL = 0.9  #: of what the others may hold: more would be pushed out, or refuse
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """Filters that Ansible loads."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""

@@ -1,5 +1,7 @@
-"""Ansible filters that say, in words, what is wrong with a host, or with what the shards answered: pure functions of
-what was found there and of the plan (``shardpulse_plan``)."""
+"""Ansible filters that describe problems of hosts and of shard answers (pure).
+
+They are functions of what was found there and of the plan (``shardpulse_plan``).
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from typing import Any
 SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13"}
 _SLOTS = 16_384
 #: In words of the product: the server is of another authority, or the password is not the user's.
-_FOREIGN = ("has a certificate that no authority in", "WRONGPASS")
+_FOREIGN = ("has a certificate from an authority that is not in", "WRONGPASS")
 _OVER = "has a certificate that has expired"
 _BUS = 10_000  #: above its port a shard listens for the others
 _ROOM = 32 << 20  #: bytes that a file system has to have free for configurations and data
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """Filters that Ansible loads."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
@@ -79,8 +81,8 @@ def clock(found: Mapping[str, Any], received: float, allowed: float, synchronise
 
 
 def full(found: Mapping[str, Any], wheels: int) -> list[str]:
-    """Which file systems of a host have no room; ``wheels`` are the bytes of what is yet to be installed in /opt, which
-    take six times as much unpacked and compiled."""
+    """File systems of a host without enough space; ``wheels`` are the bytes of what is yet to be installed in /opt,
+    which take six times as much unpacked and compiled."""
     return [
         f"the disk of {path} has {free >> 20} MiB free, {needed >> 20} are needed: make room there"
         for path, free in found["free"].items()
@@ -148,7 +150,7 @@ def refused(asked: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def expired(asked: Sequence[Mapping[str, Any]], planned: Mapping[str, Any]) -> list[str]:
-    """Which hosts' running shards show a certificate that has expired, from the same results."""
+    """Hosts whose running shards present an expired certificate, from the same results."""
     told = _said(asked)
     return [
         f"{host}: its running shards show a certificate that has expired"
@@ -177,7 +179,7 @@ def _said(asked: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def strangers(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]]) -> list[str]:
-    """Which planned shards are no members of the cluster, from the result of ``shards status --json``; all of them
+    """Planned shards that are not members of the cluster, from the result of ``shards status --json``; all of them
     where it has no cluster yet."""
     wanted = [*planned["masters"], *planned["replicas"]]
     rows = _rows(asked)
@@ -240,7 +242,7 @@ def _exists(unit: Mapping[str, Any]) -> bool:
 
 
 def unseen(answer: Mapping[str, Any], hosts: Sequence[str], column: str = "host") -> list[str]:
-    """Which of ``hosts`` have no current row in an answer of ``shardpulse query --json``."""
+    """Hosts of ``hosts`` without a current row in an answer of ``shardpulse query --json``."""
     seen = {row[column] for row in answer.get("rows", ()) if row.get("state") == "current"}
     return [host for host in hosts if host not in seen]
 

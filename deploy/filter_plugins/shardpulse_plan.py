@@ -1,5 +1,4 @@
-"""Ansible filters that plan, from the inventory alone, which shards there are, where, and what is wrong with it: pure
-functions."""
+"""Ansible filters that plan the shards from the inventory, and check it (pure)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class Place(NamedTuple):
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """Filters that Ansible loads."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
@@ -34,7 +33,7 @@ class FilterModule:
 def plan(
     groups: Mapping[str, Sequence[str]], hostvars: Mapping[str, Mapping[str, Any]], replicas: int = 0, port: int = 7600
 ) -> dict[str, Any]:
-    """Which shards there are, from the inventory's groups and variables.
+    """Planned shards, from the inventory's groups and variables.
 
     A host of ``shards`` has a master per entry of its ``redis_shard_cores``; each master has ``replicas`` replicas, on
     hosts of other failure domains in turn. Returns ``problems`` (in words; the rest counts only without any),

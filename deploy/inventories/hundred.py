@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""An inventory that is made: six machines for the shards and what reads them, and a hundred that are watched.
+"""Dynamic Ansible inventory: six shard machines and a hundred watched ones.
+
+Readers of the shards run on the six.
 
 As Ansible's dynamic inventory (`ansible-playbook -i inventories/hundred.py site.yml`) it prints JSON. It shows that an
 inventory of thousands is a loop: read your machines from where you keep them. $SHARDPULSE_WATCHED: another number.

@@ -1,4 +1,6 @@
-"""An Ansible module: what the roles ask of a host, in one call, and nothing else. It changes nothing.
+"""Ansible module: facts that the roles need of a host, in one call.
+
+It changes nothing.
 
 It imports the standard library and Ansible's own only, since it runs on the host.
 """
@@ -163,7 +165,7 @@ def refusal(packages: list[str]) -> str:
 
 
 def _ports() -> dict[str, str]:
-    """Who listens at which port: the unit of its process, or its name."""
+    """Listeners by port: the unit of the process, or its name."""
     sockets = listening(_read("/proc/net/tcp")) | listening(_read("/proc/net/tcp6"))
     owners = dict.fromkeys(sockets.values(), "?")
     for link in glob.glob("/proc/[0-9]*/fd/*"):

@@ -1,4 +1,6 @@
-"""An Ansible module: all files, directories and links of a part on a host, in one call.
+"""Ansible module: all files, directories and links of a part on a host.
+
+It needs one call.
 
 It imports the standard library and Ansible's own only, since it runs on the host.
 """
@@ -64,7 +66,7 @@ class Module(AnsibleModule):  # type: ignore[misc]
 
 
 class Refused(Exception):
-    """What cannot be done, in words."""
+    """Refusal of a request, in words."""
 
 
 def main() -> None:

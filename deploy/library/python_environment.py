@@ -1,4 +1,6 @@
-"""An Ansible module: a virtual environment of a host, made of an archive of wheels without any network.
+"""Ansible module: virtual environment of a host, from an archive of wheels.
+
+It needs no network.
 
 It imports the standard library and Ansible's own only, since it runs on the host.
 """
@@ -38,7 +40,7 @@ _DONE = "complete"  #: a file that is there when everything is
 
 
 class Refused(Exception):
-    """What failed, in words."""
+    """Failure of a step, in words."""
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""An Ansible module for the controller: of a directory of wheels an archive for each kind of host, of what it needs.
+"""Ansible module (controller): wheel archives for each kind of host.
+
+It takes from a directory of wheels what each kind needs.
 
 It imports the standard library, Ansible's own, and packaging, which ansible-core needs as well.
 """

@@ -1,4 +1,4 @@
-"""An Ansible lookup: a template of the role, rendered with the host's variables as they are."""
+"""Ansible lookup: a role's template, rendered with the host's variables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _raw: {description: What they say., type: list, elements: str}
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """What Ansible looks for."""
+    """Lookup that Ansible loads."""
 
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[str]:
         """The texts."""

@@ -1,4 +1,7 @@
-"""An Ansible lookup: the files of all shards of a host, as ``host_files`` takes them, rendered on the controller."""
+"""Ansible lookup: files of a host's shards, rendered on the controller.
+
+Their form is that of ``host_files``.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _ETC = "/etc/shardpulse/shard"  #: and a dash and the port
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """What Ansible looks for."""
+    """Lookup that Ansible loads."""
 
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[dict[str, str]]:
         """The files."""

@@ -1,4 +1,4 @@
-"""An Ansible lookup: what an inventory names and no role knows, in words, with the nearest name that a role knows."""
+"""Ansible lookup: inventory names unknown to all roles, with suggestions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Named(NamedTuple):
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """What Ansible looks for."""
+    """Lookup that Ansible loads."""
 
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[str]:
         """The sentences, each once."""

@@ -1,1 +1,1 @@
-"""What rows of the archive cost, its disk, and dropping it: ``experiments.archive_cost``."""
+"""Cost of the archive: rows, disk and dropping of old parts."""

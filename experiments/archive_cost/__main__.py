@@ -1,4 +1,4 @@
-"""``python -m experiments.archive_cost``: rows per second into the archive, its disk, and the waits when it forgets."""
+"""Archive cost: rows per second, disk, and waits while old parts are dropped."""
 
 from __future__ import annotations
 

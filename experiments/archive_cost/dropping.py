@@ -1,4 +1,4 @@
-"""Parts of days are dropped while others read and write: how long that takes, and who waits for it.
+"""Dropping of old parts under load: its duration, and the waits it causes.
 
 On a busy machine a reader waits for a core longer than for any lock. So the server itself tells each wait for a lock of
 a millisecond or more (``log_lock_waits`` with ``client_min_messages = log``, which a superuser may set). Readers and

@@ -1,4 +1,4 @@
-"""Episodes written, all new and all again, and the same rows into a table without keys."""
+"""Episode writes: all new, all repeated, and into a table without keys."""
 
 from __future__ import annotations
 

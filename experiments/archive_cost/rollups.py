@@ -1,4 +1,4 @@
-"""Minutes of one resource set written, passed on and compacted, and the disk of all of it."""
+"""Rollup writes of one resource set: minutes written, compacted, disk used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who writes what is measured, and the watch beside it."""
+"""Writer process of the measured rows, and its monitor."""
 
 from __future__ import annotations
 

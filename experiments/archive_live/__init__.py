@@ -1,1 +1,1 @@
-"""What the archive costs, live and in a backlog, and archivers that are killed: ``experiments.archive_live``."""
+"""Archive cost in a running pipeline, from a backlog, and after kills."""

@@ -1,5 +1,4 @@
-"""``python -m experiments.archive_live``: what the archiver and its database take, how far behind they are, how fast
-they catch up."""
+"""Archiver and database live: CPU, lag, catch-up rate, recovery from kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An archiver in this process takes what lies in the streams."""
+"""Backlog run: an archiver in this process empties the streams."""
 
 from __future__ import annotations
 

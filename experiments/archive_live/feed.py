@@ -1,4 +1,4 @@
-"""Frames of many hosts put into the raw streams, with the ids of their time."""
+"""Feed of many hosts' frames into the raw streams, with past entry ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole pipeline with an archiver beside it."""
+"""Live run: the whole pipeline with an archiver beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database has and has spent."""
+"""Server figures: contents and spent resources of the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m experiments.beside``: shardpulse beside what people have, on ten hosts whose /proc a script writes.
+"""Comparison of shardpulse with Prometheus, on ten scripted hosts.
 
 ===============  =================================================================================
 ``tree``         the /proc of one emulated host: counters, processes, one or two VMs

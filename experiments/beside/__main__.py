@@ -1,4 +1,4 @@
-"""``python -m experiments.beside``: beside Prometheus with its exporters: who answers sooner, who wrongly?"""
+"""Comparison with Prometheus and its exporters: latency and wrong answers."""
 
 from __future__ import annotations
 

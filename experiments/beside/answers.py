@@ -1,4 +1,4 @@
-"""What the answer of a system calls a host or a VM, and whether that is wrong. Pure.
+"""Answers of a system about a host or VM, and their correctness (pure).
 
 An answer is *hot* where the system's alert fires (Prometheus: an alert in the state ``firing``; shardpulse: the list
 ``hot`` of /v1/hot). Otherwise it is *idle* where it gives a value below 0.5: a scheduler would send more work there.

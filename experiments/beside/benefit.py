@@ -1,4 +1,4 @@
-"""The figures of the table *Benefit*: how soon each system answers, how often it is wrong, and what it costs."""
+"""Benefit table: time to answer, errors and cost of each system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the table *Truth*: what is broken, on which hosts, and what every system says meanwhile.
+"""Truth table rows: faults, affected hosts, and answers of every system.
 
 Each fault concerns a pair of hosts with their VMs, one busy and one idle, that of the store all hosts. Five seconds
 after a fault has begun the two change roles, so that nobody is right by repeating the last value; the row ``calm``

@@ -1,4 +1,4 @@
-"""What runs for each host: two exporters and the probe, in network namespaces of their own, and how it is broken."""
+"""Host processes: two exporters and a probe in network namespaces, with faults."""
 
 from __future__ import annotations
 

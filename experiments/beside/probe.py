@@ -1,4 +1,6 @@
-"""The probe as shipped, on a tree of files: only where /proc and /sys lie and what its clock says are replaced.
+"""Probe as shipped, on a tree of files and with a given clock.
+
+Only where /proc and /sys lie and what its clock says are replaced.
 
 python -m experiments.beside.probe ROOT --config FILE     (options as of ``shardpulse probe``)
 

@@ -1,4 +1,7 @@
-"""Prometheus with a file of rules: a server that is started, asked, killed and started again with its database."""
+"""Prometheus server with rules: started, queried, killed, restarted.
+
+A restart keeps its database.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load that all systems see, and what is true of hosts and VMs at a moment. Pure.
+"""Script of the load that all systems see, with the truth over time (pure).
 
 A VM uses a number of cores; its host is loaded by it and by little else, so that a VM of 1.8 cores makes a host of two
 busy (0.95), and one of 0.2 leaves it idle (0.15). Times are seconds since 1970, or of a part of the run where it says

@@ -1,4 +1,4 @@
-"""Both tables as Markdown."""
+"""Tables of the comparison, as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The /proc of one emulated host, as files: counters that grow, some processes, VMs that come and go.
+"""Tree of files like /proc for one emulated host: counters, processes, VMs.
 
 Files are overwritten in place, so that descriptors that are kept open read the new content, as those of /proc do. Only
 what the exporters and the probe read is there. A host has two CPUs, and runs for ten days when it is made.

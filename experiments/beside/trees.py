@@ -1,4 +1,4 @@
-"""The program that keeps the trees of all hosts up to date, ten times a second.
+"""Updater of all hosts' trees, ten times a second, as a program.
 
 python -m experiments.beside.trees     (orders and answers as JSON lines, see ``main``)
 """

@@ -1,4 +1,6 @@
-"""Everything that runs: trees, hosts, three Prometheus servers, and shardpulse with one shard, filter and service.
+"""World of the comparison: trees, hosts, three Prometheus servers, shardpulse.
+
+shardpulse has one shard, filter and service.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The chaos run: the whole pipeline under random faults, and a referee that knows every sample.
+"""Chaos run: the pipeline under random faults, judged sample by sample.
 
     python -m experiments.chaos --seconds 300 --seed 7
 

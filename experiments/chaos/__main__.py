@@ -1,4 +1,4 @@
-"""``python -m experiments.chaos``: everything goes wrong for a while, and nothing may be lost (root)."""
+"""Chaos run: random faults everywhere, and no sample may be lost (root)."""
 
 from __future__ import annotations
 

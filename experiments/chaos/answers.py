@@ -1,4 +1,7 @@
-"""What was answered, and whether it is false: a live host that is down, or blindness that is calm (pure)."""
+"""Answers of readers, and whether they are false (pure).
+
+A false one calls a live host down, or is calm about blindness.
+"""
 
 from __future__ import annotations
 

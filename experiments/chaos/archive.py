@@ -1,4 +1,4 @@
-"""The archive of a chaos run: archivers, each on a host of its own, and the PostgreSQL that they share."""
+"""Archive of a chaos run: archivers on their own hosts, one PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The verdict on the archive: do the minutes in its database hold what the logs say, each sample once?
+"""Archive referee: compares the database's minutes with the logs.
+
+Each sample must be there once.
 
 What a cell (host, minute, entity, metric) must be is computed from the logs in doubles, straight from the definitions:
 how many samples, how many of them valid, and of these mean, deviation, least and greatest. Minutes in which a host's

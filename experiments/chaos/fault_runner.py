@@ -1,4 +1,6 @@
-"""Carries the schedule out: one thread for each group of kinds, faults of a group one after the other.
+"""Fault runner: executes the schedule, one thread for each group of kinds.
+
+Faults of a group follow one after the other.
 
 The threads live until the run is over, because processes that a fault starts again die with the
 thread that started them.

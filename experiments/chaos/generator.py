@@ -1,4 +1,4 @@
-"""A share of the emulated hosts as a program: it may be killed with -9 at any moment and started again.
+"""Generator process: a share of the emulated hosts, restartable after kill -9.
 
     python -m experiments.chaos.generator     (orders and answers as JSON lines, see ``experiments.processes.control``)
 

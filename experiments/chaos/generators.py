@@ -1,4 +1,4 @@
-"""The generators of a chaos run, from the parent's side: started, killed, frozen, their clocks stepped."""
+"""Generator handles in the parent: start, kill, freeze, step clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a generator writes down of every frame before it offers it: a file of fixed records per host.
+"""Host log: fixed records of every frame, written before the frame is offered.
 
 Values follow from (seed, host, number), see ``load``. A generator that is killed between its note and
 its offer leaves a note of a frame that was never made: when it starts again it compares the

@@ -1,4 +1,6 @@
-"""Everything that runs during a chaos run: shards with replicas, filter workers, archivers, query services, generators,
+"""Installation under test: all processes of a chaos run.
+
+They are shards with replicas, filter workers, archivers, query services, generators and the
 observer.
 
 Every process is on a host of its own (a network namespace), so that every link can be broken by

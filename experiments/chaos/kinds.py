@@ -1,4 +1,4 @@
-"""What a fault is: when and on whom it happens, and how faults of a kind are dealt, made and healed."""
+"""Kind of fault: timing and targets, and how it is dealt, made and healed."""
 
 from __future__ import annotations
 

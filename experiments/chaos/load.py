@@ -1,4 +1,4 @@
-"""What the generators of a chaos run emulate: values, validity codes and rows as functions of numbers.
+"""Load of a chaos run: values, validity codes and rows, as functions of numbers.
 
 Frame ``number`` (0, 1, 2 …) of a host is determined by (seed, host, number): a log needs to hold
 only numbers and times, and a generator that was killed goes on at any number. Values are cuts

@@ -1,4 +1,4 @@
-"""One emulated host of a chaos run: the product's writer and ring file, seeded samples, and a log."""
+"""Logged host: the product's writer and ring, seeded samples, and a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches the flow during a chaos run: what has been applied, how fresh it is, who has fallen silent.
+"""Observer of the flow: applied samples, freshness, silent hosts.
 
     python -m experiments.chaos.observer OUTPUT HOSTS CONFIG RESOURCE_SET
 

@@ -1,4 +1,4 @@
-"""What one chaos run is made of, as one frozen value."""
+"""Options of one chaos run, as one frozen value."""
 
 from __future__ import annotations
 

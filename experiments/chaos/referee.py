@@ -1,4 +1,4 @@
-"""The verdict: do the shards hold exactly what the logs say, sample by sample and count by count?
+"""Referee: compares the shards with the logs, by sample and by count.
 
 Independent on both sides: the logs and ``reference`` know nothing of the filter, the books and the
 snapshot are the product's own. Differences are allowed as for ``experiments.harness.verification``: 1e-5

@@ -1,4 +1,6 @@
-"""What the smoothed state of a host must be, computed from its log: float64, one frame after another.
+"""Reference state of a host, computed from its log in float64.
+
+One frame follows the other.
 
 The same definitions as ``experiments.harness.scalar_model``, which steps one sample in plain Python; here
 numpy steps all samples of a frame at once, because five minutes of 100 hosts are 15 million

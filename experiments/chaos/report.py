@@ -1,4 +1,4 @@
-"""The outcome of a chaos run as a JSON document and as text."""
+"""Report of a chaos run, as a JSON document and as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One chaos run from start to verdict."""
+"""Run of one chaos experiment, from start to verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios: runs of one group of faults on an installation that fits it, with readers asked all the time.
+"""Scenarios: one group of faults on a fitting installation, readers active.
 
 A scenario has the name of its group of kinds (``experiments.chaos.kinds``), which no other run has.
 """

@@ -1,4 +1,4 @@
-"""Which fault when, for how long, on whom: a pure function of the seed and of what there is to break.
+"""Schedule of faults: a pure function of the seed and the targets.
 
 Faults come in groups that run side by side, each with its own dice, so that what one group does changes
 nothing in another. Within a group one fault follows the other, dealt from a shuffled deck of

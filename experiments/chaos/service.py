@@ -1,4 +1,4 @@
-"""A service of a chaos run: a program of ``shardpulse`` as it is, on a host of its own."""
+"""Service process of a chaos run: a shipped command on its own host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The product's filter on a machine that takes so many samples per second, whatever this one can do.
+"""Slow filter: the product's, limited to a rate in samples per second.
+
+What this machine can do does not matter.
 
     python -m experiments.chaos.slow_filter CAPACITY OPTIONS_OF_THE_FILTER
 

@@ -1,4 +1,4 @@
-"""Whatever reads the pipeline: each is asked once per turn and answers what it said."""
+"""Surfaces of the pipeline: every reader, asked once per turn."""
 
 from __future__ import annotations
 

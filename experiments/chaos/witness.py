@@ -1,4 +1,4 @@
-"""Asks everything that reads the pipeline, all the time, while parts of it are away, and judges the answers."""
+"""Witness: asks all readers during faults and judges their answers."""
 
 from __future__ import annotations
 

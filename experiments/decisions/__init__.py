@@ -1,4 +1,4 @@
-"""``python -m experiments.decisions``: does smoothing pay? Load of known truth, watched and acted upon.
+"""Benefit of smoothing: load of known truth, detection and control.
 
 ==============  ==================================================================================
 ``load``        what a run is fed with: demand and sustained level of every VM at 1 Hz

@@ -1,4 +1,4 @@
-"""``python -m experiments.decisions``: does smoothing pay?"""
+"""Benefit of smoothing for decisions, on load of known truth."""
 
 from __future__ import annotations
 

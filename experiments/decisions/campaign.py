@@ -1,4 +1,7 @@
-"""All runs of a report, with frozen parameters and test seeds only; the result is one JSON document."""
+"""Campaign: all runs of a report, with frozen parameters and test seeds.
+
+The result is one JSON document.
+"""
 
 from __future__ import annotations
 

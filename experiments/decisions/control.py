@@ -1,4 +1,4 @@
-"""A run in which hot hosts lose VMs: what a rule does to a data center, not only what it says.
+"""Control run: hot hosts give VMs away; effect of a rule on a data center.
 
 Which VM goes where is the plan of ``filters.decisions.plan`` in short, over arrays: selection ``most_cpu`` and
 placement ``least_loaded`` under the limits of its Policy. Left out is what this experiment has none of: labels, memory

@@ -1,4 +1,4 @@
-"""A run in which nobody acts: who is called hot, and when."""
+"""Detection run without actions: hosts called hot, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of sensors: what the checks of the probe notice, and what they cannot."""
+"""Sensor faults, caught or missed by the probe's checks."""
 
 from __future__ import annotations
 

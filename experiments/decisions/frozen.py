@@ -1,4 +1,7 @@
-"""The parameters that training chose, as a file: tests and reports use these and no others."""
+"""Frozen parameters chosen by training, stored in a file.
+
+Tests and reports use these and no others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is fed with: the demand of every VM at 1 Hz, and the truth behind it."""
+"""Load of a run: the demand of every VM at 1 Hz, with the truth."""
 
 from __future__ import annotations
 

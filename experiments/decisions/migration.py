@@ -1,4 +1,4 @@
-"""Migrations that are on their way, and who was where before."""
+"""Migrations in progress, and previous hosts of VMs."""
 
 from __future__ import annotations
 

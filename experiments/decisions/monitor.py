@@ -1,4 +1,4 @@
-"""What a way of watching knows of all hosts at once: samples, windows, moving averages, CUSUM.
+"""Monitor of all hosts: samples, windows, moving averages, CUSUM.
 
 The same figures as the filter computes per host (filters.kernels, acquisition.model.inputs), as arrays over H
 hosts; only valid samples count, and the moving average knows the time since the last valid one.

@@ -1,4 +1,4 @@
-"""The pieces that synthetic load is made of. Everything is the mean over a tick of one second.
+"""Noise components of synthetic load, as means over one-second ticks.
 
 What happens within a second is exact: an event or a spike that begins in the middle of a tick changes half
 of it, as CPU counters would show. So a sample may be taken at any phase of an event.

@@ -1,4 +1,4 @@
-"""The plots of a report: what is seen of a step, delay against false alarms, migrations against overload."""
+"""Plots of a report: steps, delay and false alarms, migrations and overload."""
 
 from __future__ import annotations
 

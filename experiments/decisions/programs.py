@@ -1,4 +1,4 @@
-"""Real programs of many kinds, run one after the other in several slots: what a recording is made of."""
+"""Programs run for a recording: real ones of many kinds, in several slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--record``: what our own probe sees at 1 Hz while real programs run, written as a recording.
+"""Recorder (``--record``): real programs as our own probe sees them at 1 Hz.
 
 The probe is the product's, as a process of its own (``shardpulse probe --dry-run``): its sources, checks
 and codes. Needs no shard.

@@ -1,4 +1,4 @@
-"""An hour of real programs as our own probe saw it at 1 Hz: the file, and load made from it.
+"""Recording of an hour of real programs at 1 Hz, and load made from it.
 
 The file is text: ``# name: value`` lines, a header ``second,busy,valid,slot_1,...`` and one line per second.
 ``busy`` is the host's CPU (1 - idle - iowait), ``valid`` 0 where the probe's checks flagged it, ``slot_N`` the

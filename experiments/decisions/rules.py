@@ -1,4 +1,4 @@
-"""The rules of ``filters.decisions`` over all hosts at once.
+"""Rules of ``filters.decisions``, vectorised over hosts.
 
 The pure rules judge one host; a run of an hour has 100 hosts x 3,600 ticks x dozens of settings. Each
 function here is its rule over a Monitor, with the rule's own Parameters; tests hold them equal on

@@ -1,4 +1,4 @@
-"""The settings of every rule that training tries, for each way of watching (pure)."""
+"""Settings of rules tried by training, for each way of watching (pure)."""
 
 from __future__ import annotations
 

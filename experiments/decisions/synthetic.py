@@ -1,4 +1,4 @@
-"""The synthetic scenarios: seeded, and the truth about every one of them is known."""
+"""Synthetic scenarios: seeded, with known truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Independent pieces of a run on all cores: what they share is inherited by forking, only answers travel."""
+"""Parallel execution of independent runs on all cores, by forking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Real base load: five-minute CPU percentages of VMs, one file per VM (PlanetLab, CoMon project).
+"""Traces of real load: five-minute CPU percentages of VMs (PlanetLab, CoMon).
+
+There is one file per VM.
 
 What is real is each VM's mean of every five minutes, and so the mix, the daily course and which VMs rise
 together. Everything below five minutes is synthetic: a VM changes from one mean to the next at a random

@@ -1,4 +1,4 @@
-"""The sweep that parameters are frozen from. It sees synthetic load of the training seeds, and nothing else."""
+"""Training sweep for the frozen parameters, on training seeds only."""
 
 from __future__ import annotations
 

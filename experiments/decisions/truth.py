@@ -1,4 +1,4 @@
-"""When a host is overloaded, and what the alarms of a run are worth."""
+"""Truth about overload, and scores of a run's alarms."""
 
 from __future__ import annotations
 

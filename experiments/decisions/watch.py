@@ -1,4 +1,4 @@
-"""What is compared: the ways of watching, on which seeds, and what was chosen."""
+"""Watching methods compared, with their seeds and chosen parameters."""
 
 from __future__ import annotations
 

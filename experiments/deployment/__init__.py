@@ -1,1 +1,1 @@
-"""What a deployment takes: the playbooks by the clock, and the probe as they leave it on a host."""
+"""Deployment cost: duration of the playbooks, and the deployed probe."""

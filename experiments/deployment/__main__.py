@@ -1,4 +1,4 @@
-"""``python -m experiments.deployment``: what a deployment takes, on hosts with systemd, and the probe as it leaves it.
+"""Deployment on hosts with systemd: duration, and cost of the deployed probe.
 
 Rows: ``pipeline`` (three bare hosts to a verified pipeline, a second run, a dry one: seconds by play and role, remote
 calls of each host), ``probe`` (memory and CPU of the probe's unit over TLS, beside 100 processes, on a host that shares

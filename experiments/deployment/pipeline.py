@@ -1,4 +1,7 @@
-"""The row ``pipeline``: three bare hosts become a verified pipeline; a second run, and a dry one, change nothing."""
+"""Row ``pipeline``: deployment on three bare hosts, a rerun, and a dry run.
+
+The latter two change nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row ``probe``: what the probe of the role costs a host that shares no page of a file with any other.
+"""Row ``probe``: cost of the deployed probe on a host with no shared pages.
 
 The host has a copy of the Debian of its own, and the shard is on another one: nothing else on it runs the product.
 Beside its systemd, journald and sshd it has the load processes (``experiments.emulation.load_processes``),

@@ -1,4 +1,4 @@
-"""Where the rows of this program run: bare hosts, wheels of this checkout, an inventory."""
+"""Scene of the rows: bare hosts, wheels of this checkout, an inventory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A playbook watched from outside: how long each task of it takes, and how often it asks each host for something."""
+"""Watch on a playbook: duration of tasks, and remote calls per host."""
 
 from __future__ import annotations
 

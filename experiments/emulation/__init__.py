@@ -1,1 +1,1 @@
-"""Emulated hosts and their load: frames as a probe makes them, without a data center."""
+"""Emulated hosts and their load: a probe's frames without a data center."""

@@ -1,4 +1,6 @@
-"""When a host of the closed loop may make its next frame: what is in flight is bounded by time (no clock of its own).
+"""Allowance of a closed-loop host: in-flight frames, limited by time.
+
+It has no clock of its own.
 
 A host knows what is smoothed when it reads the filter's position, four to ten times a second. It may have as many
 frames under way as are smoothed in ``FLIGHT_SECONDS``, or between two readings that bring news and the next two: a

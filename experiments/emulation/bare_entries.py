@@ -1,4 +1,7 @@
-"""Bare XADD entries of the emulated hosts' frames, as bytes on a connection: what the pipeline is compared with."""
+"""Bare XADD entries of emulated frames, the pipeline's reference.
+
+They are bytes on a connection.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out orders while hosts sample: what the generators of all programs have in common."""
+"""Director: carries out orders while hosts sample, in all generators."""
 
 from __future__ import annotations
 

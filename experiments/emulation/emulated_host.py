@@ -1,4 +1,4 @@
-"""One emulated host: a writer, the product's own by default, fed with seeded samples."""
+"""Emulated host: a writer, by default the product's, with seeded samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many emulated hosts in one event loop: whose socket is ready, whose turn it is to be served."""
+"""Fleet of emulated hosts in one event loop: sockets and turns."""
 
 from __future__ import annotations
 

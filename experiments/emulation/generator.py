@@ -1,4 +1,4 @@
-"""The load generator: a share of the emulated hosts, as a program that ``experiments.ingest`` starts.
+"""Load generator process with a share of the emulated hosts.
 
     python -m experiments.emulation.generator     (orders and answers as JSON lines on stdin and stdout)
 

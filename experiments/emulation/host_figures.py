@@ -1,4 +1,6 @@
-"""The figures of the hosts themselves, beside the VMs that the generators emulate: without them no rule would judge.
+"""Host figures beside the VMs of emulated hosts, as input for rules.
+
+Without them no rule would judge.
 
 Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new. Each host
 samples at its hashed phase (probes.sampling.schedule), as real ones do: hot ones at other moments than each other.

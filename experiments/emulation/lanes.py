@@ -1,4 +1,4 @@
-"""Lean hosts whose turn it is are served in C, many in one call, where there is a compiler.
+"""Lanes of lean hosts, served in C in one call, where it was compiled.
 
 A generator shares the cores with what it measures. Of 31 microseconds that a frame of a lean host took it, most was the
 interpreter, and memory that is in no cache, as each host is some forty objects. ``lanes.c`` makes the frame that

@@ -1,4 +1,4 @@
-"""A lean emulated host: the frames, the connection and the questions of a probe, without its outbox.
+"""Lean emulated host: frames, connection and queries, without an outbox.
 
 On a machine of two cores a generator of ten thousand product writers takes a core of its own, which the
 pipeline that is to be measured then lacks. A lean host makes the same frames and sends the same commands

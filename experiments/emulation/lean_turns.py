@@ -1,4 +1,4 @@
-"""The lanes of a fleet of lean hosts, and their turns."""
+"""Turns of a fleet of lean hosts, and their lanes."""
 
 from __future__ import annotations
 

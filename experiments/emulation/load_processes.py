@@ -1,4 +1,4 @@
-"""Processes that do a little, as the guests and services of a host do: what a probe has to watch.
+"""Load processes: many nearly idle processes for a probe to watch.
 
 ``python -m experiments.emulation.load_processes N DIRECTORY`` forks N processes named NAME. Each wakes up ten
 times a second for 0.2 ms of work and writes 4 kB once a second to a file in DIRECTORY. They

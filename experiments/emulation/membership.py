@@ -1,4 +1,4 @@
-"""Who the rows of an emulated host are, and how they come and go.
+"""Membership of an emulated host's rows: identities, joins and leaves.
 
 Row 0 is the host itself and stays; the others are VMs. Every ``churn_frames`` frames one
 change happens to a host, in turn: a VM is replaced, a VM leaves, a VM joins. Changes are

@@ -1,4 +1,4 @@
-"""When emulated hosts sample: at the product's phases, or as fast as the pipeline takes it."""
+"""Pacing of emulated hosts: the product's phases, or as fast as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of emulated samples: cut from one long, seeded strip of rows.
+"""Values of emulated samples, cut from one long seeded strip of rows.
 
 Making a frame must cost next to nothing, as the generator shares the cores with what it
 measures, and yet every value must change at every tick. So all values are made once, as a

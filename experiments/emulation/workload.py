@@ -1,4 +1,6 @@
-"""What the emulated data center looks like: how many hosts, rows, columns, how often, how dirty.
+"""Workload of the emulated data center: hosts, rows, columns, rate, churn.
+
+It has a share of invalid samples as well.
 
 A workload and a seed determine every value, code and membership of every frame, so that
 the scalar model can repeat them after the run.

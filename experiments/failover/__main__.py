@@ -1,4 +1,4 @@
-"""``python -m experiments.failover``: how long a shard is away when its master is killed, and what is lost (root)."""
+"""Failover: outage and losses when a master is killed (root)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A share of the emulated hosts as a program, so that more than one core makes handshakes.
+"""Failover generator process, so that several cores make handshakes.
+
+It has a share of the emulated hosts.
 
     python -m experiments.failover.generator     (orders and answers as JSON lines)
 

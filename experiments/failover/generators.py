@@ -1,4 +1,4 @@
-"""The processes that emulate hosts, from the parent's side: asked all at once, their answers joined."""
+"""Generator handles of a failover run: asked together, answers joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Emulated hosts in one process: the product's writers, served in one loop, some of them elsewhere in a testbed."""
+"""Failover load: emulated hosts in one process, some elsewhere in a testbed.
+
+They are the product's writers, served in one loop.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One failover, timed: kill -9 of a master with its replica in sync, until everything flows again."""
+"""Measurement of one failover: kill -9 of a master until all flows again.
+
+Its replica is in sync.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load, filter processes and shards with replicas, and the question whether they agree in the end."""
+"""Pipeline of a failover run: load, filters, replicated shards, final check."""
 
 from __future__ import annotations
 

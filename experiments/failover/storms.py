@@ -1,5 +1,8 @@
-"""Storms of TLS connections: all hosts connect at once; a shard dies, comes back, ends all connections, is full; all
-hosts get another password."""
+"""Storms of TLS connections after shard outages and password changes.
+
+All hosts connect at once; a shard dies, comes back, ends all connections, is full; all hosts get
+another password.
+"""
 
 from __future__ import annotations
 

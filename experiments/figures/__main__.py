@@ -1,4 +1,4 @@
-"""``python -m experiments.figures``: the documents' table of figures in a short form, beside what is committed."""
+"""Figures table in short form, beside the committed figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed figures: one entry per row and length, each with commit, date, machine and command."""
+"""Committed figures: per row and length, with commit, date, machine, command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Better, same or worse: ratios of now beside those that are committed."""
+"""Judgement of figures: better, same or worse than the committed ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the table is: a command, where its figures lie in the answer, what they are compared with."""
+"""Row kind of the table: command, location of figures, reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of the rows, run one after the other, with the references beside them."""
+"""Measurement of rows: programs in sequence, with references beside them."""
 
 from __future__ import annotations
 

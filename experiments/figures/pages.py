@@ -1,4 +1,4 @@
-"""The tables of the documents, written from the committed figures between marks in the pages."""
+"""Pages with tables, written from the committed figures between marks."""
 
 from __future__ import annotations
 

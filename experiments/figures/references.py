@@ -1,4 +1,6 @@
-"""What this machine can now, without the product: figures are compared as ratios to it.
+"""Reference benchmarks of this machine, without the product.
+
+Figures are compared as ratios to them.
 
 Each takes about a second and is measured right before and right after a row, so that whatever else the machine does
 falls on both.

@@ -1,4 +1,4 @@
-"""The rows of the table of figures, in their order."""
+"""Table of figures: its rows in order."""
 
 from __future__ import annotations
 

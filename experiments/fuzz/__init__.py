@@ -1,4 +1,4 @@
-"""Parts of ``experiments.fuzz``: hostile input, the oracles that judge what comes out, the guards around it.
+"""Fuzzing with hostile input: mutations, oracles and guards.
 
 Every case is a function of (seed, kind, number): any one can be repeated alone.
 """

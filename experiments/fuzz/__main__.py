@@ -1,4 +1,4 @@
-"""``python -m experiments.fuzz``: hostile lines, frames and stream entries; nothing may crash, hang, lie or grow."""
+"""Fuzzing with hostile lines, frames and entries: no crash, hang, lie or growth."""
 
 from __future__ import annotations
 

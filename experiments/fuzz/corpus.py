@@ -1,4 +1,4 @@
-"""The captures that are mutated: the fixtures of the tests, hostile ones included."""
+"""Corpus of captures to mutate: test fixtures, hostile ones included."""
 
 from __future__ import annotations
 

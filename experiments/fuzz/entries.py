@@ -1,4 +1,6 @@
-"""A foreign client writes into the streams of real shards, beside emulated hosts that must not notice.
+"""Entry fuzzer: a foreign client writes into streams of real shards.
+
+The emulated hosts beside it must not notice.
 
 Real redis-servers, the product's filter as a process, the product's writers. The foreign client adds
 entries with other fields, other types of content, mutated frames, fields of megabytes, hundreds of

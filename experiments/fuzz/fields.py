@@ -1,5 +1,7 @@
-"""Mutated tables, positions, commits, accounts, books and records, as strangers may leave them in keys, through their
-decoders and through those who go on with what these let pass (``experiments.fuzz.uses``).
+"""Field fuzzer: mutated key values through their decoders and users.
+
+Values are tables, positions, commits, accounts, books and records, as strangers may leave them in
+keys; what decoders let pass goes on through ``experiments.fuzz.uses``.
 
 A decoder refuses with FrameError or answers what all of them can represent: finite numbers of 64 bits, text that is
 UTF-8. Nothing else may be raised, and what was let pass must come back as the same from its own encoder.

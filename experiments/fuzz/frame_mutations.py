@@ -1,4 +1,7 @@
-"""Mutations of encoded frames: of bits, lengths, header fields, values and payloads, most with a repaired checksum."""
+"""Frame mutations: bits, lengths, header fields, values and payloads.
+
+Most have a repaired checksum.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Mutated frames through the decoder and, in memory, what filter and archive do: take, sequence, smoothing, commit.
+"""Frame fuzzer: mutated frames through decoder, filter and archive.
+
+In memory, filter and archive take, sequence, smooth and commit them.
 
 Some mutations leave the checksum broken: then the decoder must refuse. In the others it is
 repaired, so that they reach what lies behind it. What comes out as VALID must have been sent as

@@ -1,4 +1,4 @@
-"""Time and memory of a fuzz worker: how long one input may take, and whether the process grows."""
+"""Guards of a fuzz worker: time per input, growth of memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may come out of the parsers as VALID, by a second, simple reading of the same lines.
+"""Line oracle: a second, simple reading of lines, to check VALID values.
 
 Independent of ``probes.sources``: own header rule, own number syntax, own table of columns. It does not say
 what must be read, only that a VALID value is what a line says in that column, lies within

@@ -1,4 +1,7 @@
-"""Mutated lines of vmstat and pidstat through the real parsers, timeline, checks, and what prints or packs them."""
+"""Line fuzzer: mutated vmstat and pidstat lines through parsers and checks.
+
+They go through the timeline, and what prints or packs them, as well.
+"""
 
 from __future__ import annotations
 

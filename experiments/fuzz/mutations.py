@@ -1,4 +1,4 @@
-"""Mutations of single lines of text, and of whole captures (pure, by a seeded ``Random``)."""
+"""Mutations of text lines and of whole captures, by a seeded ``Random`` (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stranger who trims streams to nothing and leaves mutated fields in keys, while readers read all of it."""
+"""Stranger: trims streams and leaves mutated fields in keys during reads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Mutated fields of ``told:{tag}`` and entries of ``events:{tag}``, through the services that report what they see and
-through the archiver that reads it."""
+"""Event fuzzer: mutated event state and events, through services and archive.
+
+They are fields of ``told:{tag}`` and entries of ``events:{tag}``, through the services that report
+what they see and through the archiver that reads it.
+"""
 
 from __future__ import annotations
 

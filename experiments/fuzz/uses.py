@@ -1,4 +1,4 @@
-"""Who goes on with what decoders let pass: the filter's sequence, the books, names, a reader's block, documents.
+"""Uses of decoded values: sequence rule, books, names, blocks, documents.
 
 Each use takes the bytes of a key as somebody may have left them, and says whether its decoder took them. It raises
 Unsound, or whatever the product raises: both are bugs.

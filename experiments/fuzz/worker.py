@@ -1,4 +1,4 @@
-"""A fuzz worker: runs every OF-th case of one kind until enough was mutated.
+"""Fuzz worker: runs every OF-th case of one kind up to its target.
 
     python -m experiments.fuzz.worker     (orders and answers as JSON lines on stdin and stdout)
 

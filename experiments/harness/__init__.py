@@ -1,1 +1,1 @@
-"""What benchmarks share: the pipeline under test, one measured run of it, the balance of its books, the outcome."""
+"""Harness of benchmarks: pipeline, measured run, balance of books, outcome."""

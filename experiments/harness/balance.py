@@ -1,4 +1,4 @@
-"""Do the books balance? Three counts: the generator's own, the writers' status, the filter's positions."""
+"""Balance of three counts: generator, writers' status, filter positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A headless Chromium, driven by the DevTools protocol over a pipe: no port, no driver, nothing to install but itself.
+"""Headless Chromium, driven by the DevTools protocol over a pipe.
+
+It needs no port, no driver, and nothing to install but itself.
 
 Protocol: https://chromedevtools.github.io/devtools-protocol/; messages are JSON that end with a NUL byte.
 """

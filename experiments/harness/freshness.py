@@ -1,4 +1,4 @@
-"""The freshness reader: how long after sampling a record can be read as ``latest``.
+"""Freshness reader: delay from sampling to a record readable as ``latest``.
 
 A process of its own that asks the shards every few milliseconds for the applied positions of some
 random hosts. When one has moved, it reads the smoothed record itself; freshness is this

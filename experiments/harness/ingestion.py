@@ -1,4 +1,7 @@
-"""One measured run of the whole pipeline on fresh shards: rates, costs, freshness, books, verified values."""
+"""Ingestion run on fresh shards: rates, costs, freshness, books, values.
+
+Values are verified.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means of few repeats with their confidence intervals."""
+"""Confidence intervals of means of few repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On what a figure was measured: machine, versions, commit and date."""
+"""Machine of a measurement: hardware, versions, commit and date."""
 
 from __future__ import annotations
 

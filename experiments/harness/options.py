@@ -1,4 +1,4 @@
-"""What one run of the pipeline is made of, as one frozen value."""
+"""Options of one pipeline run, as one frozen value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a benchmark begins and ends: its command line, and one document that is saved and printed."""
+"""Outcome of a benchmark: command line, and a document saved and printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole pipeline of one benchmark run: shards, filters, generators, freshness reader."""
+"""Pipeline of one benchmark run: shards, filters, generators, reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small arithmetic on measured figures: percentiles of one run, medians over repeats."""
+"""Quantiles of one run, medians over repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs of experiments into an archive, beside what they measured: ``--archive`` of every benchmark."""
+"""Runs stored in an archive with their results: ``--archive``.
+
+Every benchmark has this option.
+"""
 
 from __future__ import annotations
 

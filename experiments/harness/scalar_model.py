@@ -1,4 +1,4 @@
-"""The reference: the smoothing of one sample series in plain Python floats, one value at a time.
+"""Scalar model: smoothing of one series in plain floats, as the reference.
 
 Slow and obvious on purpose. The filter's vectorised float32 arithmetic is compared with it.
 Definitions: docs of ``filters.kernels``; Eckner, "Algorithms for Unevenly Spaced Time Series"

@@ -1,4 +1,4 @@
-"""The service under load: ``shardpulse serve`` on one core, asked until it has something to say."""
+"""Service under load: ``shardpulse serve`` on one core, awaited until ready."""
 
 from __future__ import annotations
 

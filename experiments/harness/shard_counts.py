@@ -1,4 +1,4 @@
-"""What the shards say of themselves: entries stored, samples applied, commands, memory."""
+"""Shard counters: entries stored, samples applied, commands, memory."""
 
 from __future__ import annotations
 

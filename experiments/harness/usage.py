@@ -1,4 +1,6 @@
-"""What processes take: CPU seconds and memory, by role (generator, shards, filter, reader).
+"""Usage of processes by role: CPU seconds and memory.
+
+Roles are generator, shards, filter and reader.
 
 CPU is user and system time of all threads from ``/proc/PID/stat`` (proc(5)), in clock ticks
 of usually 10 ms, so windows of seconds are needed. Memory is PSS from

@@ -1,4 +1,7 @@
-"""Does the smoothed state equal what the scalar model computes? Entity by entity, sample by sample."""
+"""Verification of the smoothed state against the scalar model.
+
+It goes entity by entity, sample by sample.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hosts with systemd as their first process, an address and sshd, on one bridge: a data center that starts in seconds.
+"""Hosts with systemd, address and sshd on one bridge, up in seconds.
+
+systemd is their first process.
 
     with data_center(directory, ["node1", "node2"]) as hosts:
         hosts["node1"].ssh("systemctl is-system-running")

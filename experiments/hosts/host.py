@@ -1,4 +1,4 @@
-"""One host of a data center: its power, ssh to it, and what its journal says."""
+"""Host of a data center: power, ssh and journal."""
 
 from __future__ import annotations
 

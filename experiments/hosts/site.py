@@ -1,4 +1,4 @@
-"""Hosts on which the playbooks of ``deploy`` run, as an operator would run them from a controller."""
+"""Site: hosts on which the playbooks of ``deploy`` run from a controller."""
 
 from __future__ import annotations
 

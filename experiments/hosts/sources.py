@@ -1,4 +1,6 @@
-"""Where hosts get packages from: a forwarder per source on the bridge. There is no other way out of a data center.
+"""Package sources of hosts: one forwarder per source on the bridge.
+
+There is no other way out of a data center.
 
 Each source has an address of its own (198.18.S.2 …), which the hosts' /etc/hosts gives its name, and what comes to it
 is passed on to the source, byte by byte. ``main`` is a program of its own that lives as long as its standard input; its

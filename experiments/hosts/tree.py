@@ -1,4 +1,7 @@
-"""The Debians that hosts start from: made once, kept in the user's cache, never written by a host."""
+"""Debian trees that hosts start from, cached and read-only.
+
+They are made once, kept in the user's cache.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""See ``experiments.log_cost.__main__``."""
+"""Cost of log statements: see ``experiments.log_cost.__main__``."""

@@ -1,4 +1,4 @@
-"""``python -m experiments.log_cost``: what log statements cost a tick of the probe and a turn of the filter.
+"""Log statement cost per probe tick and per filter turn.
 
     python -m experiments.log_cost --save log-cost             # ten rounds of 1,000 iterations: a quarter of an hour
     python -m experiments.log_cost --rounds 3 --iterations 200 --loops filter

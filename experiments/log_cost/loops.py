@@ -1,4 +1,4 @@
-"""``python -m experiments.log_cost.loops LOOP VARIANT VMS DIR``: one loop, turned as often as stdin says.
+"""Loop process (``LOOP VARIANT VMS DIR``): iterations as stdin orders.
 
 Each line of stdin is a number of iterations; the answer is the CPU seconds of this process that they took. The first
 line of stdout says how many log statements were taken out. DIR has a /proc with VMS guests (``guests``), and gets a

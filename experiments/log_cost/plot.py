@@ -1,4 +1,4 @@
-"""The plot of ``experiments.log_cost``: the ratios to no statements at all, with their intervals."""
+"""Plot of log cost: ratios to a build without statements, with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The product without any statement that logs at info or debug: taken out of the source of each module as it is loaded.
+"""Import hook that strips info and debug statements from the product.
+
+They are taken out of the source of each module as it is loaded.
 
 It imports nothing of the product, of which nothing that logs may be loaded before ``install`` has been called.
 """

@@ -1,1 +1,1 @@
-"""Parts of ``experiments.long_run``: what comes and goes, what is recorded, when memory counts as flat."""
+"""Long run: hosts that come and go, recorded series, flat memory."""

@@ -1,4 +1,4 @@
-"""``python -m experiments.long_run``: does memory stay flat, and does what has vanished disappear?
+"""Long run: memory stays flat, and vanished hosts disappear.
 
 The machinery is that of ``experiments.ingest``: emulated hosts through the product's writer, real shards,
 the product's filter. Added to it: hosts that vanish (``cohorts``), a real probe whose

@@ -1,4 +1,4 @@
-"""Emulated hosts that vanish: one generator process after another, each with hosts of its own.
+"""Cohorts of emulated hosts that vanish, one generator after another.
 
 While one cohort is there, all others are not: the number of hosts stays the same, and every
 cohort that has gone must disappear from the shards, key by key.

@@ -1,4 +1,6 @@
-"""Hosts and VMs that come for some seconds and never again: a quarter of them hosts, each with three VMs.
+"""Short-lived hosts and VMs: seen for some seconds, never again.
+
+A quarter of them are hosts, each with three VMs.
 
     python -m experiments.long_run.comers ADDRESS,… N
 

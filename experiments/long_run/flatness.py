@@ -1,4 +1,4 @@
-"""When is a series of memory figures flat? Pure functions over (seconds, values).
+"""Flatness of a series of memory figures (pure).
 
 Two readings of "flat", both have to hold: the median of the last tenth of the run lies within
 ``TOLERANCE`` of the median of a window of the same length right after the settling time, and

@@ -1,4 +1,7 @@
-"""A real ``shardpulse probe`` of this machine beside the emulated hosts, and the processes that it watches."""
+"""Local probe: a real ``shardpulse probe`` beside the emulated hosts.
+
+It watches processes of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plot of a long run: memory of every part, keys, and rates over time."""
+"""Plot of a long run: memory of every part, keys, and rates over time."""
 
 from __future__ import annotations
 

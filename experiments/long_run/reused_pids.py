@@ -1,4 +1,4 @@
-"""Processes that come and go with the same pids, so that a probe meets pids of another identity.
+"""Processes with reused pids: a probe meets pids of another identity.
 
     python -m experiments.long_run.reused_pids N DIRECTORY PERIOD
 

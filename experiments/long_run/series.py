@@ -1,4 +1,7 @@
-"""The series of a long run: memory of every part, keys and entries of the shards, every few seconds."""
+"""Series of a long run: memory, keys and entries, every few seconds.
+
+Memory is that of every part, keys and entries those of the shards.
+"""
 
 from __future__ import annotations
 

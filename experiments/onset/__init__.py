@@ -1,1 +1,1 @@
-"""How long an overload goes unreported: from the onset of a step to the answer of ``/v1/hot``."""
+"""Onset delay: from the onset of a step to the answer of ``/v1/hot``."""

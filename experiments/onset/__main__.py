@@ -1,4 +1,4 @@
-"""``python -m experiments.onset``: from the onset of an overload to the answer of /v1/hot, real pipeline."""
+"""Onset delay of overload: from the load step to /v1/hot, real pipeline."""
 
 from __future__ import annotations
 

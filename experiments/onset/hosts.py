@@ -1,4 +1,6 @@
-"""The emulated hosts: product writers, each with its host's own figures at its hashed phase.
+"""Emulated hosts of the onset run: product writers at hashed phases.
+
+Each has its host's own figures.
 
 python -m experiments.onset.hosts     (orders and answers as JSON lines, see ``main``)
 """

@@ -1,4 +1,4 @@
-"""The load of a host: calm, with steps of known onset."""
+"""Step load of a host: calm, with steps of known onset."""
 
 from __future__ import annotations
 

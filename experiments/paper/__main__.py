@@ -1,4 +1,4 @@
-"""``python -m experiments.paper``: the figures of the paper for its own prototype and for shardpulse, and a report."""
+"""Paper figures for its prototype and for shardpulse, with a report."""
 
 from __future__ import annotations
 

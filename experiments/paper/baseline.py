@@ -1,4 +1,7 @@
-"""The baseline: the paper's own prototype, with MariaDB in the place of MySQL 5.1; its programs are ``prototype``."""
+"""Baseline: the paper's prototype, with MariaDB in place of MySQL 5.1.
+
+Its programs are ``prototype``.
+"""
 
 from __future__ import annotations
 

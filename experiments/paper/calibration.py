@@ -1,4 +1,4 @@
-"""Service times of the pipeline's parts, from measured runs of few hosts.
+"""Calibration of the simulation: service times from runs with few hosts.
 
 How often each event happens in a run is what the simulation counts at the same load; the costs are those with which
 these counts add up to the CPU time that was measured (least squares of relative errors, no cost below zero). Counts

@@ -1,4 +1,7 @@
-"""Figure 10: 32 resource sets on each of more and more hosts until something ends it; and the paper's data center."""
+"""Figure 10: 32 resource sets on more and more hosts, up to collapse.
+
+It ends with the paper's data center.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots that several figures have in common: a panel for each resource."""
+"""Drawing shared by several figures: a panel for each resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a figure is: the points that are measured for it, how it is drawn, and what it says about the paper."""
+"""Figure: measured points, drawing, and comparison with the paper."""
 
 from __future__ import annotations
 

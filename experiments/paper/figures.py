@@ -1,4 +1,4 @@
-"""The figures of the series, in the order of the report."""
+"""Figures of the series, in the order of the report."""
 
 from experiments.paper import collapse, hosts, indexes, one_probe, sets, storage
 from experiments.paper.figure import Figure

@@ -1,4 +1,6 @@
-"""Curves through measured points: least squares, confidence bands, cross-validation, the size where a limit is reached.
+"""Fits of curves: least squares, confidence bands, cross-validation, limits.
+
+A limit is the size at which it is reached.
 
 Three families, all with a constant, as an empty server takes something too: a line ``a + b x``, the paper's parabola
 ``a + b x + c x²``, and a power law ``a + b x^c``. The exponent of a power law is searched for, everything else is

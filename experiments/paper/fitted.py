@@ -1,4 +1,4 @@
-"""Other fits than the paper's parabola to the same points (figure 6), compared by how well they predict."""
+"""Fits other than the paper's parabola, ranked by prediction (figure 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Figures 6 and 7: one database for a growing number of hosts with one resource set each, and what it fits."""
+"""Figures 6 and 7: one database for many hosts with one resource set each.
+
+They show what it fits.
+"""
 
 from __future__ import annotations
 

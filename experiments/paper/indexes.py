@@ -1,4 +1,4 @@
-"""Figures 4 and 5: one probe that collects 1 to 15 performance indexes, and its database."""
+"""Figures 4 and 5: a probe with 1 to 15 performance indexes, and its database."""
 
 from __future__ import annotations
 

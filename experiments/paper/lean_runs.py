@@ -1,5 +1,7 @@
-"""Measured windows of the whole pipeline with lean emulated hosts: what shards and filter take per sample, how old
-values are, nothing lost."""
+"""Lean runs: windows of the whole pipeline with lean emulated hosts.
+
+Measured are what shards and filter take per sample, how old values are, and that nothing is lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Figures 2 and 3: one probe with one resource set and one performance index, and its database, over time."""
+"""Figures 2 and 3: one probe and its database over time.
+
+It has one resource set and one performance index.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulation says about larger data centers: the first bottleneck, and the machines that they need."""
+"""Prediction for larger data centers: first bottleneck, machines needed."""
 
 from __future__ import annotations
 

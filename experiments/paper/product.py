@@ -1,4 +1,4 @@
-"""shardpulse as it ships, as a system under test: a real probe of this host, or emulated hosts through its writer."""
+"""Product as shipped, as a system under test: a real probe or emulated hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The paper's programs (sections 2.2 and 2.3), which ``baseline`` starts by path: a probe, and the short-term analysis.
+"""Prototype of the paper (sections 2.2, 2.3): probe and short-term analysis.
+
+``baseline`` starts it by path.
 
 ``python prototype.py probe PORT HOST MODULE METRICS`` and ``python prototype.py analysis PORT METRICS``
 """

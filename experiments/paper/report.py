@@ -1,4 +1,7 @@
-"""Plots and one HTML page that needs no other file: every figure with the paper's values, the baseline's and ours."""
+"""Report: plots and a self-contained HTML page with all figures.
+
+Each has the paper's values, the baseline's and ours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures points one after the other; each is kept in a CSV file, so that an interrupted run goes on where it was."""
+"""Runner of points, kept in a CSV file so that interrupted runs resume."""
 
 from __future__ import annotations
 

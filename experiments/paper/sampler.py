@@ -1,4 +1,4 @@
-"""Resources of process trees once a second, from /proc and the kernel's accounts of TCP connections.
+"""Sampler of process trees once a second: /proc and TCP accounting.
 
 Utilization as in the paper (section 3.2), as ratios: CPU of one core, resident memory of the 2 GB of the paper's
 machines, network of 1 Gbit/s in the busier direction. CPU is the process clock of the kernel (clock_getcpuclockid(3),

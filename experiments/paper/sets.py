@@ -1,4 +1,7 @@
-"""Figures 8 and 9: a host with a growing number of resource sets, against a tenth of every resource."""
+"""Figures 8 and 9: a host with more and more resource sets.
+
+A tenth of every resource is the limit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The pipeline as a discrete-event simulation: hosts, shards, filter workers and readers, by their service times.
+"""Discrete-event simulation of the pipeline, by service times.
+
+It has hosts, shards, filter workers and readers.
 
 Hosts send a frame each interval at phases of their own; a shard is a single server, which pays for waking up when it
 was idle; a filter worker takes turns over its partitions with the product's own rules for how long it lingers and how

@@ -1,4 +1,4 @@
-"""The simulation of the pipeline, calibrated from runs of at most 500 hosts and checked against larger real ones."""
+"""Simulation figure: calibrated on up to 500 hosts, checked on larger runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A coherent picture from several databases: what it costs and how old it is, over the number of shards."""
+"""Snapshot figure: cost and age of a coherent picture over shard count."""
 
 from __future__ import annotations
 

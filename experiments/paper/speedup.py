@@ -1,4 +1,6 @@
-"""What n shards take to what one takes: the speed-up that the paper leaves open.
+"""Speed-up figure: capacity of n shards relative to one.
+
+The paper leaves it open.
 
 A shard is one thread on one core, so n of them can take what went through divided by the CPU seconds of the busiest,
 each with a core of its own, whatever else the machine has to do. Two series: the same hosts on more shards (the work of

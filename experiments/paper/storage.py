@@ -1,5 +1,8 @@
-"""Sequential throughput over record size, as the resource set ``storage`` measures it: of a device as it is
-and of the same one slowed, side by side (360is, "XenServer Creedence Alpha 2, Disk Performance", 2014)."""
+"""Storage figure: sequential throughput over record size, plain and slowed.
+
+It is measured as the resource set ``storage`` does: of a device as it is and of the same one
+slowed, side by side (360is, "XenServer Creedence Alpha 2, Disk Performance", 2014).
+"""
 
 from __future__ import annotations
 

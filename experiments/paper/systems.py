@@ -1,4 +1,4 @@
-"""A system under test, and one measured window of it: what all figures of the paper have in common."""
+"""System under test, and one measured window of it, for all figures."""
 
 from __future__ import annotations
 

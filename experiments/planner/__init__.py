@@ -1,1 +1,1 @@
-"""``python -m experiments.planner``: what the shipped planner does to a small data center, move by move."""
+"""Planner run: the shipped planner on a small data center, move by move."""

@@ -1,4 +1,4 @@
-"""``python -m experiments.planner``: what the shipped planner does to a data center with three overloaded hosts."""
+"""Planner run on a data center with three overloaded hosts."""
 
 from __future__ import annotations
 

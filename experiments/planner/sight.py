@@ -1,4 +1,7 @@
-"""What the planner sees of the small data center: pictures with the filter's figures, made of its raw values."""
+"""Pictures of the small data center as the planner sees them.
+
+They have the filter's figures, made of its raw values.
+"""
 
 from __future__ import annotations
 

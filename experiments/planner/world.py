@@ -1,4 +1,4 @@
-"""A small data center of known truth: VMs with a demand, hosts that three steps overload, migrations that take time."""
+"""World of the planner: VM demand, overload steps, migrations that take time."""
 
 from __future__ import annotations
 

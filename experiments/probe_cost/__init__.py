@@ -1,1 +1,1 @@
-"""What the probe costs its host beside what the same reads cost without it: ``experiments.probe_cost``."""
+"""Probe cost on its host, beside the same reads without it."""

@@ -1,4 +1,4 @@
-"""``python -m experiments.probe_cost``: what the probe costs its host, CPU and memory beside N processes at 1 Hz.
+"""Probe cost on its host: CPU and memory with N processes at 1 Hz.
 
 ::
 

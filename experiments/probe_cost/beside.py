@@ -1,4 +1,4 @@
-"""What the probe is measured beside: an empty loop in C over the same files, and a host that is full of others."""
+"""References for probe cost: a C loop over the same files, a busy host."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Programs that start programs: orders and answers between parent and child, how they end, where their time goes."""
+"""Process control: orders and answers between programs, ends, profiling."""

@@ -1,4 +1,4 @@
-"""Shards that speak TLS 1.3 only, with the users of each part: who vouches for them, and with which passwords.
+"""Access to TLS 1.3 shards: authorities, users and passwords of each part.
 
 The files of a shard are those that ``shardpulse shards render`` prints, its certificate is of an authority that
 ``shardpulse certificates`` makes, and every part logs in as its own user.

@@ -1,4 +1,4 @@
-"""One host of a testbed from the inside: it starts parts as ordered, and ends all of them with its standard input.
+"""Agent of a testbed host: starts parts as ordered, ends them with its stdin.
 
     python -m experiments.processes.agent HOME [own]     (orders and answers as JSON lines)
 

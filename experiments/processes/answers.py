@@ -1,4 +1,4 @@
-"""Programs of ``experiments`` that others run for the figures in their JSON documents."""
+"""Answers of other programs: figures in their JSON documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the benchmark talks with its child programs: JSON objects, one per line, on stdin and stdout."""
+"""Control protocol with child programs: JSON lines on stdin and stdout."""
 
 from __future__ import annotations
 

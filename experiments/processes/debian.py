@@ -1,4 +1,6 @@
-"""Minimal Debians in the user's cache: made once by debootstrap, named by their recipe, read from then on.
+"""Debian trees in the user's cache, made by debootstrap, named by recipe.
+
+They are made once and read from then on.
 
 Runs with the Python of the system, so it imports the standard library only.
 """

@@ -1,4 +1,4 @@
-"""Guests of a few kilobytes for experiments: a boot floppy that keeps a vCPU busy, and the QMP socket of their qemu."""
+"""Guests of a few kilobytes: a busy boot floppy, and the QMP socket of qemu."""
 
 from __future__ import annotations
 

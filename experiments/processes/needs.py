@@ -1,4 +1,7 @@
-"""What a program needs beside the product: asked for when its command line is right, before it starts anything."""
+"""Needs of a program beside the product, checked before it starts anything.
+
+The command line is checked first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, of Debian's package: for programs that measure the archive.
+"""Private PostgreSQL from Debian's package, to measure the archive.
 
 Its settings are those of the package, so that a commit is durable; it listens on a Unix socket in its directory, and
 dies with the program.

@@ -1,4 +1,4 @@
-"""A sampling profiler: where a Python process spends its CPU time.
+"""Sampling profiler of a Python process's CPU time.
 
 ITIMER_PROF sends SIGPROF after every 2 ms of CPU time, and the handler counts the line
 and the functions that were running. Time inside a C function counts for the line that

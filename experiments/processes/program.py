@@ -1,5 +1,7 @@
-"""How ``python -m experiments.NAME`` begins and ends: what it lacks and what fails is one line and an exit code, and a
-signal stops all parts."""
+"""Program frame of ``python -m experiments.NAME``: errors, exit codes, signals.
+
+What it lacks and what fails is one line and an exit code; a signal stops all parts.
+"""
 
 from __future__ import annotations
 

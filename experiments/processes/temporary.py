@@ -1,4 +1,7 @@
-"""A directory that is gone after its program: removed at the end, or by the next program where this one was killed."""
+"""Temporary directory, removed at the end or by the next program.
+
+The next program does it where this one was killed.
+"""
 
 from __future__ import annotations
 

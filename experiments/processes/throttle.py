@@ -1,5 +1,7 @@
-"""A block device that is slow for some processes: the I/O controller of cgroups (cgroup-v1/blkio-controller.rst,
-cgroup-v2.rst)."""
+"""Throttle of a block device for some processes, by cgroup I/O controllers.
+
+See cgroup-v1/blkio-controller.rst and cgroup-v2.rst.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Shards on loopback that speak TLS only and know a user for each part, beside those that ``start_shards`` starts."""
+"""TLS shards on loopback with a user for each part.
+
+They run beside those that ``start_shards`` starts.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What readers wait for: whole snapshots and hot lists, timed in a client process."""
+"""Reading latency of snapshots and hot lists, timed in a client process."""

@@ -1,4 +1,4 @@
-"""``python -m experiments.reading``: how long a scheduler waits for a whole snapshot, or for the list of hot hosts."""
+"""Reading latency: a whole snapshot, and the list of hot hosts."""
 
 from __future__ import annotations
 

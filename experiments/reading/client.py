@@ -1,4 +1,4 @@
-"""The client whose readings ``experiments.reading`` times: a process of its own, as a scheduler is one.
+"""Client process whose readings are timed, as a scheduler's would be.
 
 python -m experiments.reading.client     (orders and answers as JSON lines, see ``main``)
 """

@@ -1,1 +1,1 @@
-"""Parts of ``experiments.scale``: one file per row of its table, each made of runs of ``experiments.ingest``."""
+"""Scale table, one file per row, from runs of ``experiments.ingest``."""

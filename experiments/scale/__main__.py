@@ -1,4 +1,4 @@
-"""``python -m experiments.scale``: the table of figures, row by row, made of runs of ``experiments.ingest``."""
+"""Scale table, row by row, from runs of ``experiments.ingest``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other side of the comparison: one XADD of a frame per connection and interval, and nothing else.
+"""Bare writer: one XADD of a frame per connection and interval, as reference.
 
     python -m experiments.scale.bare_writer     (orders and answers as JSON lines on stdin and stdout)
 

@@ -1,4 +1,4 @@
-"""Rows "small frames", "one filter core" and "writers": frames per second through the closed loop."""
+"""Rows "small frames", "one filter core", "writers": closed-loop frame rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row "distance to the limit": a shard's CPU per frame, end to end, to that of a bare XADD.
+"""Row "distance to the limit": shard CPU per frame, relative to a bare XADD.
 
 End to end is the whole pipeline at a fixed rate on one shard: XADD, the filter's reads, the smoothed records,
 positions, trimming, the writers' status, the freshness reader. Bare is a fresh shard that gets the same number

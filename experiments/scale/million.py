@@ -1,4 +1,7 @@
-"""Rows of a million and two million VMs: 10,000 and 20,000 hosts x (1 + 100) entities x 15 metrics at 1 Hz."""
+"""Rows of one and two million VMs: 10,000 and 20,000 hosts.
+
+Each host has (1 + 100) entities x 15 metrics at 1 Hz.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated runs of the ingest benchmark with their medians, and the figures that more than one row needs."""
+"""Repeated runs of the ingestion benchmark, medians and shared figures."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""The page as README shows it: a data center that is worth looking at, the real pipeline, a headless browser."""
+"""Screenshot of the page for README: real pipeline, headless browser.
+
+The data center is worth looking at.
+"""

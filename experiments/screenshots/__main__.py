@@ -1,4 +1,4 @@
-"""``python -m experiments.screenshots``: the picture of the page in README, from the real pipeline.
+"""Screenshot of the page for README, from the real pipeline.
 
 Local shards, filter and ``shardpulse serve``, the probe on this machine, and emulated hosts with their VMs, of which
 a few are overloaded; headless Chromium opens the page, and on it a hot host of which a VM is to move. The words in the

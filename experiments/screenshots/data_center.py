@@ -1,4 +1,6 @@
-"""The hosts of the picture, as a child program: each runs VMs whose load comes in waves, some have too much to do.
+"""Data center of the screenshot: a child program with VMs of varying load.
+
+Some hosts have too much to do.
 
     python -m experiments.screenshots.data_center     (orders and answers as JSON lines)
 

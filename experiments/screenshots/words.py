@@ -1,4 +1,4 @@
-"""The words in the picture of the page, kept beside it: a test compares them with those of the code that ships.
+"""Words in the screenshot, kept beside it and compared with the code.
 
 Rule, selection and placement, and the reasons of hot hosts and moves with ``N`` for every number.
 """

@@ -1,1 +1,1 @@
-"""What the query service bears while the pipeline runs: ``python -m experiments.serve_load``."""
+"""Service load while the pipeline runs: ``python -m experiments.serve_load``."""

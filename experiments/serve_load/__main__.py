@@ -1,4 +1,4 @@
-"""``python -m experiments.serve_load``: requests a second and latency of the query service, the pipeline running."""
+"""Service load: requests per second and latency while the pipeline runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that answers every request with the same bytes and does nothing else: the query service's reference.
+"""Bare HTTP server with constant replies: the query service's reference.
 
     python -m experiments.serve_load.bare     (orders and answers as JSON lines on stdin and stdout)
 

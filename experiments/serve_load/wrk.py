@@ -1,4 +1,4 @@
-"""wrk (https://github.com/wg/wrk): how many requests a second, and the latency of most of them."""
+"""``wrk`` (https://github.com/wg/wrk): request rate and latency percentiles."""
 
 from __future__ import annotations
 

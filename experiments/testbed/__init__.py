@@ -1,4 +1,4 @@
-"""Hosts on one machine: network namespaces on a bridge, shards with replicas in them, faults on their links.
+"""Testbed on one machine: namespaces, shards with replicas, link faults.
 
     from experiments import testbed
 

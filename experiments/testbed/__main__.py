@@ -1,4 +1,4 @@
-"""``python -m experiments.testbed``: a small data center of a TOML file, in network namespaces (root) or over ssh.
+"""Testbed from a TOML file, in network namespaces (root) or over ssh.
 
 Starts shards, filters, probes and emulated hosts on the hosts of FILE, waits until all of them are current, and prints
 how old their values are to a reader on this machine, and what became of all samples. Then nothing of it is left.

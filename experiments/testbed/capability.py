@@ -1,4 +1,4 @@
-"""What this machine lets us do, found out by doing it once in a namespace that is thrown away."""
+"""Capabilities of this machine, probed once in a disposable namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masters and replicas over the hosts of a testbed: no host has a master and its own replica.
+"""Cluster on a testbed: no host has a master and its own replica.
 
 ::
 

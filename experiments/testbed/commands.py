@@ -1,4 +1,4 @@
-"""Commands of iproute2, run in the network namespace of the calling thread."""
+"""Commands of iproute2 in the calling thread's network namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host's link to the bridge, and the faults that it can have, singly or together.
+"""Link of a host to the bridge, and its faults, singly or combined.
 
 =========  =================================================================================
 cut        ``ip link set down``: the port loses its carrier

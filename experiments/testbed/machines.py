@@ -1,4 +1,7 @@
-"""The hosts of a topology as machines that take orders: namespaces of this machine, each with processes of its own."""
+"""Machines of a topology in namespaces of this machine; they take orders.
+
+Each has processes of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader sees of a testbed: how old the values of each host are, and what became of all that was made."""
+"""Measurement of a testbed: age of values per host, and balance of samples."""
 
 from __future__ import annotations
 

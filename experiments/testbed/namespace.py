@@ -1,4 +1,6 @@
-"""A network namespace without a name, held by a descriptor of this process (network_namespaces(7)).
+"""Network namespace without a name, held by a descriptor.
+
+See network_namespaces(7).
 
 The kernel removes it, and every interface in it, as soon as the descriptor is closed and no
 process is inside. A named one (``ip netns add``) would outlive a run that is killed with -9.

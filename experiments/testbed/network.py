@@ -1,4 +1,4 @@
-"""Hosts in network namespaces on one bridge, which this process reaches as well.
+"""Network of hosts in namespaces on one bridge, reachable from here.
 
 ::
 

@@ -1,4 +1,7 @@
-"""One redis-server of a testbed, with TLS and users: on a host, pinned to a core, killed and started again."""
+"""Node of a testbed: a redis-server with TLS and users, pinned to a core.
+
+It is killed and started again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Passes Ethernet frames between two interfaces: late, not at all, or at once. Run by path, as a process.
+"""Relay of Ethernet frames between two interfaces: delayed, dropped or passed.
+
+It is run by path, as a process.
 
     python relay.py IFACE IFACE < conditions
 

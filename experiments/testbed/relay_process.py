@@ -1,4 +1,4 @@
-"""The relay of one link: a process between the port of a host and the bridge."""
+"""Relay process of one link, between a host's port and the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hosts of a topology as machines of an Ansible inventory, reached over ssh.
+"""Remote machines of an Ansible inventory as hosts of a topology, over ssh.
 
 This checkout is carried to each of them and runs in a directory that is removed in the end; the Python there has to
 have what the parts need (hiredis, msgspec, numpy), as that of a deployed filter has.

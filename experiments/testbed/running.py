@@ -1,4 +1,7 @@
-"""The pipeline of a topology on its machines: shards, filters, probes and emulated hosts, each started by an agent."""
+"""Running pipeline of a topology, each part started by an agent.
+
+Parts are shards, filters, probes and emulated hosts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a testbed consists of: a TOML file, parsed into frozen values.
+"""Topology of a testbed: a TOML file, parsed into frozen values.
 
 ::
 

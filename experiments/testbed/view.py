@@ -1,4 +1,4 @@
-"""CLUSTER NODES: who belongs to a cluster, as one of its nodes sees it (redis.io, command CLUSTER NODES)."""
+"""View of a cluster by one of its nodes (CLUSTER NODES)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What it costs to watch virtual machines; see ``__main__``."""
+"""VM watching cost: see ``experiments.vms.__main__``."""

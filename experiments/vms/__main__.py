@@ -1,4 +1,4 @@
-"""``python -m experiments.vms``: what it costs to watch 1 to 200 guests, beside those who ask libvirt, and storms.
+"""VM watching cost: 1 to 200 guests, beside libvirt clients, and storms.
 
 In namespaces of its own run a libvirtd, guests by TCG that are started once, two shards and a filter. While guests are
 added the probe's CPU per tick gives ratio(i): what VM i costs to watch, to what the first one does. Then each system

@@ -1,4 +1,4 @@
-"""A host of its own for the guests: a libvirtd that nothing else uses, in namespaces of mounts and processes.
+"""Site of the guests: a private libvirtd in mount and process namespaces.
 
 Whatever is started here ends with the namespace. Guests are run by TCG, have 16 MiB and a ROM that halts at once
 (source 000: "very simple VMs, each with 16 MiB, no OS running").

@@ -1,4 +1,7 @@
-"""Those who watch the guests, each as it would be installed, and the CPU that they cost: theirs, libvirtd's, qemu's."""
+"""Watchers of the guests as installed, and their CPU cost in all processes.
+
+It counts theirs, libvirtd's and qemu's.
+"""
 
 from __future__ import annotations
 

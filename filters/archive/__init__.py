@@ -1,1 +1,1 @@
-"""The archive: what must outlive the RAM databases, in SQL. Start at ``filters.archive.database.store``."""
+"""Archive: long-term storage in SQL (start at ``filters.archive.database.store``)."""

@@ -1,4 +1,4 @@
-"""``shardpulse archive``: the database in which samples outlive the shards."""
+"""``shardpulse archive``: database that keeps samples beyond the shards."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from filters.archive.database.engine import make_engine, told
 from filters.archive.place import PASSWORD_FILE, url_of, with_url
 
 _DESCRIPTION = """\
-Keep rollups, episodes of invalid samples, events and the inventory in SQL: SQLite, or PostgreSQL.
+Store rollups, episodes of invalid samples, events and the inventory in SQLite or PostgreSQL.
 
-`run` follows the shards into the database, `status` says how far it is and what it has of each host,
-`migrate` makes or updates its tables (`run` does so itself with SQLite), `roles` makes the users of a
+`run` copies samples from the shards to the database, `status` shows progress and contents by host,
+`migrate` creates or updates the tables (`run` does so itself with SQLite), `roles` creates the users of a
 PostgreSQL database. Passwords are read from files or by libpq itself (~/.pgpass, PGPASSFILE), never
 from a command line or a URL."""
 
 _EXAMPLES = """
-shardpulse archive run                                  into an SQLite file in its default place
-shardpulse archive status                               how far it is, and what it has of each host
-shardpulse archive migrate                              its tables alone
+shardpulse archive run                                  store into the default SQLite file
+shardpulse archive status                               progress, and contents by host
+shardpulse archive migrate                              create or update the tables only
 shardpulse archive migrate --archive /data/archive.db
 shardpulse archive roles --archive postgresql://postgres@db/metrics --writer-password-file writer.secret
 shardpulse archive migrate --archive postgresql://shardpulse_owner@db/metrics?sslmode=verify-full
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
 
 
 def migrate(options: argparse.Namespace, settings: config.Settings) -> int:
-    """Make the tables of the archive, or bring them to the version of this software."""
+    """Create the tables of the archive, or upgrade them to the version of this software."""
     url = url_of(with_url(settings.archive, options.archive))
     engine = make_engine(url)
     with told(url), engine.begin() as connection:
@@ -52,18 +52,19 @@ def migrate(options: argparse.Namespace, settings: config.Settings) -> int:
         if connection.dialect.name == "postgresql":
             roles.grant(connection)
     engine.dispose()
-    came = "as it was" if before == migrating.VERSION else f"before {before or 'none'}"
+    came = "unchanged" if before == migrating.VERSION else f"previously {before or 'none'}"
     print(f"{url.render_as_string()}: schema {migrating.VERSION}, {came}")
     return EXIT_OK
 
 
 def make_roles(options: argparse.Namespace, settings: config.Settings) -> int:
-    """Make the roles shardpulse_owner, shardpulse_writer and shardpulse_reader, with least rights each.
+    """Create the roles shardpulse_owner, shardpulse_writer and shardpulse_reader, with least privileges.
 
-    Run it as a superuser before the first migration, and again to change a password."""
+    Run it as a superuser before the first migration, and again to change a password.
+    """
     url = url_of(with_url(settings.archive, options.archive))
     if url.get_backend_name() != "postgresql":
-        raise UsageError("roles are PostgreSQL's: name a database with --archive postgresql://…")
+        raise UsageError("roles require PostgreSQL: give a database with --archive postgresql://…")
     named = {role: getattr(options, f"{role.removeprefix('shardpulse_')}_password_file") for role in roles.ROLES}
     passwords = {role: first_line(path, PASSWORD_FILE) for role, path in named.items() if path}
     engine = make_engine(url)
@@ -80,10 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("archive", _DESCRIPTION, _EXAMPLES)
     actions = parser.add_subparsers(metavar="run|status|migrate|roles", required=True)
     for name, action, text in (
-        ("run", run_command.run, "follow the shards into the database"),
-        ("status", status_command.run, "how far it is, and what it has of each host"),
-        ("migrate", migrate, "make the tables, or bring them up to date"),
-        ("roles", make_roles, "make the users of a PostgreSQL database"),
+        ("run", run_command.run, "copy samples from the shards to the database"),
+        ("status", status_command.run, "show progress and contents by host"),
+        ("migrate", migrate, "create or update the tables"),
+        ("roles", make_roles, "create the users of a PostgreSQL database"),
     ):
         sub = actions.add_parser(name, help=text, description=action.__doc__, allow_abbrev=False)
         sub.set_defaults(action=action)
@@ -99,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
             for role in roles.ROLES:
                 short = role.removeprefix("shardpulse_")
                 sub.add_argument(
-                    f"--{short}-password-file", metavar="FILE", help=f"password of {role} (default: none is set)"
+                    f"--{short}-password-file",
+                    metavar="FILE",
+                    help=f"password file for {role} (default: no password is set)",
                 )
     return parser

@@ -1,4 +1,4 @@
-"""From the configuration to the database: its URL, its password, its store."""
+"""Archive location from the configuration: URL, password and store."""
 
 from __future__ import annotations
 

@@ -109,12 +109,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
     help_text.add_log(parser)
-    parser.add_argument("--finish", action="store_true", help="close the minutes that are open when stopped")
-    parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
+    parser.add_argument(
+        "--finish", action="store_true", help="when stopped, also store the minutes that are still open"
+    )
+    parser.add_argument("--json", action="store_true", help="when stopped, print counters as JSON")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Follow the shards into the archive, until stopped. Any number may run: they share the partitions."""
+    """Copy samples from the shards to the archive, until stopped. Any number may run: they share the partitions."""
     end_with_threads(say.error)
     service = _Service(options, settings)
     service.run()
@@ -177,10 +179,10 @@ class _Service:
         while not self._over():
             try:
                 prepare(self._settings)
-                self._log.over(DATABASE, "the disk has room again")
+                self._log.over(DATABASE, "disk space available again")
                 return True
             except ArchiveFull as error:
-                self._log.lasts(DATABASE, f"{error}; waiting, the streams keep what is not read", patience=0.0)
+                self._log.lasts(DATABASE, f"{error}; waiting, unread frames stay in the streams", patience=0.0)
             self._sleep(_RETRY)
         return False
 
@@ -196,14 +198,14 @@ class _Service:
             self._look_for_others()
             self._tell_regressions(layout)
         if self._over():
-            self._notifier.stopping("committing what is closed")
+            self._notifier.stopping("committing closed minutes")
         try:
             if self._options.finish and not self._others_run:
                 follower.finish()
             if not self._others_run:
                 follower.leave()
         except ShardpulseError as error:
-            say.warn(f"{error}: what is not committed is read again by the next archiver")
+            say.warn(f"{error}; uncommitted frames will be read again by the next archiver")
         counts = follower.counts
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
 
@@ -270,14 +272,14 @@ class _Service:
             self._stopped = True
 
     def _load_again(self) -> None:
-        """Take new levels of the log; passwords are read for each login, everything else stays as it was."""
+        """Take new levels of the log; passwords are read for each login, everything else stays unchanged."""
         self._reload = False
         self._notifier.reloading()
         try:
             log.apply(log.levels(load(self._options.config).log.levels, self._options.log))
-            say("levels of the log read again")
+            say("log levels reloaded")
         except ShardpulseError as error:
-            say.warn(f"{error}; the old levels of the log stay")
+            say.warn(f"{error}; log levels unchanged")
         self._notifier.reloaded()
 
 

@@ -1,4 +1,7 @@
-"""``shardpulse archive status``: how far the archive is, and what it has of each host."""
+"""``shardpulse archive status``: progress of the archive, and its contents.
+
+Contents are listed by host.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +29,16 @@ _COLUMNS = ("made", "archived", "gap", "pending")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this action."""
     help_text.add_shards(parser)
-    parser.add_argument("--host", metavar="NAME", help="of one host, by name or hexadecimal id")
+    parser.add_argument("--host", metavar="NAME", help="show one host, by name or hexadecimal id")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Show how far the archive is and, of each host, made = archived + gap + pending in samples since the archive knows
-    it: gap never will be in it, pending waits in memory, in the streams or at the probe.
+    """Show the progress of the archive and, for each host, made = archived + gap + pending, in samples since the
+    archive has known it: gap is missing for good, pending waits in memory, in the streams or at the probe.
 
-    Exit codes: 0 these books balance, 75 no archiver has ever reported, 76 they do not balance."""
+    Exit codes: 0 the books balance, 75 no archiver has ever reported, 76 they do not balance.
+    """
     cluster = connect(with_addresses(settings.shards, options.shards))
     try:
         layout = read_layout(cluster)
@@ -49,7 +53,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if options.host:
         rows = [row for row in rows if options.host in (row["name"], row["host"])]
         if not rows:
-            raise DataError(f"the archive knows no host {options.host}")
+            raise DataError(f"no host {options.host} in the archive")
     if options.json:
         print(json.dumps({"readers": [row.document() for row in readers], "hosts": rows}))
     else:
@@ -78,9 +82,9 @@ def _by_host(rows: Iterable[Archived], accounts: Iterable[Account]) -> list[dict
 
 def _text(readers: list[Registered], rows: list[dict[str, Any]]) -> Iterator[str]:
     if not readers:
-        yield "no archiver has reported: start `shardpulse archive run`"
+        yield "no archiver is running: start `shardpulse archive run`"
     for row in readers:
-        late = f", and is waited for no more in {row.expired}" if row.expired else ""
+        late = f", expired in {row.expired}" if row.expired else ""
         yield f"{row.behind_seconds:.0f} s behind in {row.partitions} partitions{late}"
         yield from [f"{printable(name)} follows {count}" for name, count in row.processes.items()]
         if row.trouble:
@@ -88,5 +92,5 @@ def _text(readers: list[Registered], rows: list[dict[str, Any]]) -> Iterator[str
     yield f"{'HOST':<24}{'MADE':>18}{'ARCHIVED':>18}{'GAP':>12}{'PENDING':>12}"
     for host in rows:
         figures = "".join(f"{host[name]:>{width},}" for name, width in zip(_COLUMNS, (18, 18, 12, 12), strict=True))
-        wrong = f"  {host['difference']:,} NOT ACCOUNTED FOR" if host["difference"] else ""
+        wrong = f"  {host['difference']:,} UNACCOUNTED FOR" if host["difference"] else ""
         yield f"{printable(host['name'] or host['host']):<24.24}{figures}{wrong}"

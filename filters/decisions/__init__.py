@@ -1,1 +1,1 @@
-"""Decisions: which hosts are hot, which VM to move, where to, and why. Start at ``picture`` and ``rule``."""
+"""Decisions: hot hosts, moves and reasons (start at ``picture`` and ``rule``)."""

@@ -1,4 +1,4 @@
-"""What a VM needs and what a host has, in the same units: cores, bytes, bytes per second (pure).
+"""Capacity of hosts and demand of VMs, in cores, bytes, bytes per second (pure).
 
 None where a figure is missing or was never valid: callers then abstain.
 """
@@ -31,7 +31,7 @@ def mean(readings: Mapping[str, Reading], metric: str) -> float | None:
 
 
 def memory_metric(vm: Vm) -> str:
-    """Which figure stands for a VM's RAM: what it was given, whatever it uses of that now; for a process, given
+    """Metric that stands for a VM's RAM: what it was given, whatever it uses of that now; for a process, given
     nothing, its resident set."""
     return MEMORY_RESIDENT if vm.kind == PROCESS else MEMORY_ASSIGNED
 

@@ -1,4 +1,4 @@
-"""The rules and the ways of selecting and placing VMs that are registered: for help texts and docs/moves.md.
+"""Catalogue of rules, selections and placements, for help and docs/moves.md.
 
 ``python -m filters.decisions.catalogue`` prints the tables of that page.
 """

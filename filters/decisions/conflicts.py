@@ -1,4 +1,4 @@
-"""Hosts that claim VMs of others, as shown to people and schedulers (pure)."""
+"""Conflicts: hosts that claim VMs of others, as shown to users (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""From a picture to hot hosts and moves in one call: what the query command, the service and the views share.
+"""Decision in one call: hot hosts and moves from a picture.
+
+Command, service and views share it.
 
 ::
 
@@ -63,5 +65,6 @@ def _unjudged(picture: Picture, heat: Heat) -> str:
         return ""
     first = picture.hosts[0]
     return (
-        f"the rule abstains on all hosts ({len(picture.hosts)}), as on {first.name}: {heat.verdicts[first.id].reason}"
+        f"the rule abstains on all {len(picture.hosts)} hosts, for example {first.name}: "
+        f"{heat.verdicts[first.id].reason}"
     )

@@ -1,4 +1,7 @@
-"""Judging all hosts of a picture by one rule; hysteresis comes in as a value and goes out as a value (pure)."""
+"""Overload judgement of all hosts by one rule, with hysteresis (pure).
+
+Hysteresis comes in as a value and goes out as a value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How decisions are made: rule with parameters, selection, placement, policy; chosen by the configuration."""
+"""Method of decisions: rule, parameters, selection, placement and policy.
+
+The configuration chooses it.
+"""
 
 from __future__ import annotations
 
@@ -85,4 +88,4 @@ def _pick(registry: dict[str, Any], key: str, problem: str) -> Any:
 
 def _hint(word: str, known: Collection[str]) -> str:
     near = get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""Migrations as schedulers report them: a log and what follows from it (pure).
+"""Migration log as reported by schedulers, and its consequences (pure).
 
 A scheduler reports that it has ``started`` a migration, and that it ``finished`` or ``failed``. ``append``
 takes one report; what contradicts the log changes nothing and is reported. Replaying the same
@@ -21,7 +21,7 @@ _REPEAT_SECONDS = 60.0
 
 
 class Report(NamedTuple):
-    """What a scheduler says: ``vm`` is a VM's stable id, ``source`` and ``destination`` are host ids."""
+    """Migration report of a scheduler: ``vm`` is a VM's stable id, ``source`` and ``destination`` are host ids."""
 
     vm: str
     source: str
@@ -133,7 +133,7 @@ def follows(state: Migrations, report: Report, at: float) -> tuple[Migration | N
     open_now = newest is not None and state._lasts(newest, at)
     if report.phase == STARTED:
         if newest is not None and open_now:
-            return None, "" if _same_way(newest, report) else _contradiction(newest, "is migrating already")
+            return None, "" if _same_way(newest, report) else _contradiction(newest, "is already migrating")
         return Migration(*report[:3], at, None, STARTED, report.reason), ""
     if newest is not None and open_now:
         if not _same_way(newest, report):

@@ -1,4 +1,4 @@
-"""The picture: what decision rules see of the data center at one tick, as frozen values.
+"""Picture: the data center at one tick as decision rules see it, frozen.
 
 Rules, VM selection and placement are pure functions over these. Whatever is missing is None, never 0,
 so that arithmetic with it fails loudly instead of making a silent host look idle. ``filters.judging.observe``
@@ -124,7 +124,7 @@ class Conflict(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What is noticed about a VM: its id, the ``kind`` of its event (acquisition.link.happenings), ``text``."""
+    """Remark about a VM: its id, the ``kind`` of its event (acquisition.link.happenings), ``text``."""
 
     vm: str
     kind: str

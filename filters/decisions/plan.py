@@ -1,4 +1,4 @@
-"""Proposals: which VM moves from which hot host to which other, and why (pure).
+"""Plan of moves: VMs from hot hosts to other hosts, with reasons (pure).
 
 Hot hosts are relieved, the hottest first: VMs are taken in the order of the selection until the rule would no
 longer call the host hot without them and those that are leaving it, or it may give no more
@@ -43,7 +43,7 @@ class Destinations:
             reason = host_constraints.host_refusal(host, state)
             cost = None if reason else placement.cost(host)
             if cost is None:
-                self._refused.append(f"{host.name}: {reason or 'MISSING: what it has or uses'}")
+                self._refused.append(f"{host.name}: {reason or 'MISSING: its capacity or use'}")
             else:
                 self._costs[host.id] = cost
                 self._order.append((cost, host.id))
@@ -67,7 +67,7 @@ class Destinations:
         reasons += self._refused
         shown = "; ".join(reasons[:_EXAMPLES]) + ("; …" if len(reasons) > _EXAMPLES else "")
         source = state.hosts[vm.host]
-        refusals[source.id, vm.id] = Refusal(source, vm, f"no host can take it ({shown or 'there is no other'})")
+        refusals[source.id, vm.id] = Refusal(source, vm, f"no host can take it ({shown or 'no other host'})")
         return None
 
     def update(self, host: Host) -> None:

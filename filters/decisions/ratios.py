@@ -1,4 +1,4 @@
-"""The three ratios that rules compare, from what the tables have (pure).
+"""Ratios compared by rules: CPU, memory and network, from the tables (pure).
 
 Where the filter derives them itself at every tick (acquisition.model.derived) its figures are taken; these are for
 shards whose filter does not, and for VMs, whose ratio needs the capacity of their host.

@@ -1,4 +1,4 @@
-"""What was considered and not proposed, with the reason."""
+"""Refusal: an option considered and not proposed, with the reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from filters.decisions.picture import Host, Vm
 
 
 class Refusal(NamedTuple):
-    """What was considered and not proposed: a host (``vm`` None) or a VM of it."""
+    """Option considered and not proposed: a host (``vm`` None) or a VM of it."""
 
     host: Host
     vm: Vm | None

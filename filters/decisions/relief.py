@@ -1,4 +1,4 @@
-"""Which VMs a hot host should give away, and why none where none would help (pure).
+"""Relief of a hot host: VMs to give away, or the reason for none (pure).
 
 A host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
 even without all VMs that may move it would stay hot, none moves: the answer says what would help instead.
@@ -46,7 +46,7 @@ def chosen(host_id: str, ranked: list[Candidate], state: PlanningState, refusals
     host = _staying(state.hosts[host_id], state)
     if not _asks_relief(host, state):
         if any(place == host_id for place, _ in state.leaving):
-            refusals.setdefault((host_id, ""), Refusal(host, None, "those that are leaving it relieve it"))
+            refusals.setdefault((host_id, ""), Refusal(host, None, "VMs already leaving relieve it"))
         return []
     left = state.policy.moves_per_host - state.moving.get(host_id, 0)
     found: list[Candidate] = []
@@ -104,14 +104,14 @@ def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusal
     if not _is_hot(host, state):
         return ""  # those that are leaving it relieve it
     if not host.vms:
-        return "it has no VMs: only less load of its own would help"
+        return "it has no VMs: only reducing its own load would help"
     after = _without(host, (each.vm for each in ranked))
     if ranked and (not _is_hot(after, state) or _is_hot(projection.idle(host), state)):
         return ""
     metric = vm_constraints.in_need(host, state)
     words = "none of its VMs may be moved"
     if ranked:
-        words = f"to move all of its VMs that may be ({len(ranked)}) would not help, {metric} would be "
+        words = f"moving all of its movable VMs ({len(ranked)}) would not help, {metric} would be "
         words += f"{capacity.used(after, metric) or 0.0:.3g}"
     return f"{words}: {_remedy(host, {each.vm.id for each in ranked}, metric, state, refusals)}"
 
@@ -124,8 +124,8 @@ def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, r
     own = capacity.used(_without(host, there), metric)
     if _is_hot(_without(host, there), state):
         if unknown:
-            return f"nobody knows what {unknown} of its VMs take of its {metric}"
-        return f"{own or 0.0:.3g} of its {metric} is not of its VMs, and only less of that would help"
+            return f"the share of {unknown} of its VMs in {metric} is unknown"
+        return f"{own or 0.0:.3g} of its {metric} is not caused by VMs and would have to be reduced"
     after, needed = _without(host, (vm for vm in there if vm.id in may_move)), list[str]()
     for vm in sorted((vm for vm in there if vm.id not in may_move), key=lambda vm: -(parts[vm.id] or 0.0)):
         after = _without(after, [vm])
@@ -133,4 +133,4 @@ def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, r
         if not _is_hot(after, state):
             break
     shown = ", ".join(needed[:_EXAMPLES]) + (" …" if len(needed) > _EXAMPLES else "")
-    return f"it would help if {shown} could"
+    return f"moving {shown} would help"

@@ -1,4 +1,4 @@
-"""Migrations that are seen and that nobody reported: when they ended, so that their hosts settle too (pure).
+"""Sightings: unreported migrations, and their end, for cool-downs (pure).
 
 While a VM migrates, two hosts report it. When one of them no longer does, the VM has moved, or its migration was
 aborted: it has moved if it is elsewhere than its oldest process was. What was seen goes in and comes out as a value, as

@@ -1,4 +1,4 @@
-"""What a rule answers: hot, not hot, or that it abstained and why; with the figures that it used."""
+"""Verdict of a rule: hot, not hot or abstained, with the figures used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from filters.decisions.picture import Reading
 
 
 class Outcome(StrEnum):
-    """What a rule says of a host, by the same word in every answer and question, in the order of lists."""
+    """Outcomes of a rule for a host, by the same word in all answers and questions, in the order of lists."""
 
     HOT = "hot"
     ABSTAINED = "abstained"
@@ -33,7 +33,7 @@ class Figure(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a rule says of a host; ``reason`` is one sentence for people. ``excess`` orders
+    """Verdict of a rule on a host; ``reason`` is one sentence for users. ``excess`` orders
     hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown)."""
 
     outcome: Outcome

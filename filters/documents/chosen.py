@@ -1,4 +1,4 @@
-"""What of a snapshot an answer is about: patterns of names, and labels of hosts and of what runs on them."""
+"""Chosen part of a snapshot: name patterns, and labels of hosts and entities."""
 
 from __future__ import annotations
 

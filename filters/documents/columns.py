@@ -1,4 +1,4 @@
-"""The whole snapshot, by columns: one block per resource set of a host, one matrix per figure.
+"""Columnar snapshot: one block per resource set of a host, one matrix per figure.
 
 A row per sample would say host, entity and metric again with each number; a matrix says them once.
 """

@@ -1,4 +1,4 @@
-"""JSON of documents: a number that is not there is null, a name that is no text does no harm."""
+"""JSON encoding: null for absent numbers, escapes for names that are not text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of samples: planes of a block as nested lists with the digits that they have."""
+"""Figures of samples: planes of a block as nested lists, rounded."""
 
 from __future__ import annotations
 

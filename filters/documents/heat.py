@@ -1,4 +1,4 @@
-"""The heat of all hosts by columns: what a heat map shows at every tick, in few bytes per host.
+"""Heat map document: all hosts by columns, a few bytes per host and tick.
 
 Names change seldom and are sent separately from values (the roster): ten thousand hosts are 150 kB a tick.
 """
@@ -70,7 +70,7 @@ _PER_MILLE = 1000.0
 
 
 class RosterDocument(Struct, frozen=True):
-    """Which hosts there are, by name: ``names[i]`` and ``ids[i]`` belong to position i of every heat
+    """Hosts by name: ``names[i]`` and ``ids[i]`` belong to position i of every heat
     document with the same ``roster``."""
 
     tick: int

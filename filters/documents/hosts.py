@@ -1,4 +1,4 @@
-"""Hosts: the list of all with their own figures, and one with everything that runs on it."""
+"""Host documents: the list with host figures, and one host with its entities."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class HostAnswer(Struct, frozen=True):
 
 
 class HostsView(NamedTuple):
-    """What hosts are shown from: a snapshot, the decision inputs of its blocks, and the hosts of its picture by id,
+    """Inputs of host documents: a snapshot, the decision inputs of its blocks, and the hosts of its picture by id,
     which have the derived readings that rules look at. ``labels`` are those of what runs on them."""
 
     snapshot: Snapshot

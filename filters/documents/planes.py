@@ -1,4 +1,4 @@
-"""The figures that there are of every sample, as programs and the page learn of them."""
+"""Plane document: the figures kept of every sample, for clients."""
 
 from __future__ import annotations
 

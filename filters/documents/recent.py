@@ -1,4 +1,4 @@
-"""The recent values of an entity: raw against smoothed, with validity, oldest first."""
+"""Recent values of an entity: raw and smoothed, with validity, oldest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One resource set of one host: where its samples stand, why they are late, what was lost."""
+"""Resource set document of one host: position, cause of delay, losses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Hot hosts and moves: what ``shardpulse query hot`` and ``moves`` print with ``--json``, and ``/v1/hot`` and
-``/v1/moves`` answer. A number that is not there is null; figures that were measured carry validity and age.
+"""Verdict documents: hot hosts and moves, for ``query`` and the service.
+
+They are what ``shardpulse query hot`` and ``moves`` print with ``--json``, and ``/v1/hot`` and
+``/v1/moves`` answer. A number that is not there is null; figures that were measured carry validity
+and age.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ class HotDocument(Struct, frozen=True):
 
     tick: Annotated[int | None, Meta(description="null while no host is current")]
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
-    errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
+    errors: Annotated[list[str], Meta(description="shards that could not be read: the list of hosts is incomplete")]
     blind: str
     rule: RuleDocument
     hosts: int
@@ -125,7 +128,7 @@ class MoveDocument(Struct, frozen=True):
 
 
 class RefusalDocument(Struct, frozen=True):
-    """What was considered and not proposed: a host (``vm`` null) or a VM of it."""
+    """Option considered and not proposed: a host (``vm`` null) or a VM of it."""
 
     host: str
     host_id: str
@@ -140,7 +143,7 @@ class MovesDocument(Struct, frozen=True):
 
     tick: Annotated[int | None, Meta(description="null while no host is current")]
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
-    errors: Annotated[list[str], Meta(description="shards that could not be read: these are not all hosts")]
+    errors: Annotated[list[str], Meta(description="shards that could not be read: the list of hosts is incomplete")]
     rule: RuleDocument
     selection: str
     placement: str
@@ -152,7 +155,7 @@ class MovesDocument(Struct, frozen=True):
 
 
 class Hosts(NamedTuple):
-    """Which hosts a list of decisions is about: all, unless patterns or labels narrow it."""
+    """Hosts that a list of decisions is about: all, unless patterns or labels narrow it."""
 
     patterns: Selection = Selection()
     labels: LabelSelection = LabelSelection()

@@ -1,4 +1,4 @@
-"""VMs as their owners name them: what they use, what they suffer, and who is noisy on a host."""
+"""VM documents: usage, suffering, and noisy neighbours on a host."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _name(row: VmRow) -> str:
 
 
 def _greatest(rows: Sequence[VmRow], metric: str) -> list[VmRow]:
-    """Those of the greatest values first, those without one last."""
+    """VMs sorted by value, the greatest first, missing values last."""
     values = {row.id: getattr(row, metric) for row in rows}
     return sorted(rows, key=lambda row: (math.inf if values[row.id] is None else -values[row.id], row.name))
 

@@ -1,1 +1,1 @@
-"""From the reader to decisions: makes the picture that rules judge, and reads and keeps the log of migrations."""
+"""Judging: pictures from the reader, verdicts, and the log of migrations."""

@@ -1,4 +1,6 @@
-"""Judging tick after tick by one method, with hysteresis: what the service, the commands and the views share.
+"""Judge: applies one method tick after tick, with hysteresis.
+
+Service, commands and views share it.
 
 A tick of all hosts is complete when the last of them has sampled and its grace time is over, up to one and a half
 intervals after the first. Whether a host is overloaded is its own affair: each is judged by its newest record, once,
@@ -56,7 +58,7 @@ class Over(NamedTuple):
 
 
 class Newest:
-    """What is known of every host; one thread uses it."""
+    """Newest state of every host; used by one thread."""
 
     def __init__(self, settings: Decisions, method: Method) -> None:
         self._settings = settings
@@ -186,7 +188,7 @@ class TickJudge:
         try:
             log = migration_store.read(reader.cluster, policy)
         except ShardpulseError as error:
-            return f"the log of migrations cannot be read: {error}"
+            return f"cannot read the migration log: {error}"
         before, self._seen = self._seen.ends, sightings.follow(self._seen, picture, policy, log.now)
         if new := {host: at for host, at in self._seen.ends.items() if before.get(host) != at}:
             with contextlib.suppress(ShardpulseError):  # then this one alone knows

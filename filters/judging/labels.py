@@ -1,4 +1,6 @@
-"""Labels of hosts, VMs and processes: what probes send, what [decisions] says, which wins, and selecting by them.
+"""Labels of hosts, VMs and processes: sources, precedence, selectors.
+
+Probes send them, and [decisions] adds to them.
 
 A selector is ``NAME=VALUE`` (``*`` and ``?`` are wildcards of the value) or ``NAME``, which any value fulfils. Of
 several selectors of one name any must hold, of several names all: ``rack=r1``, ``rack=r2``, ``ssd`` is a host of
@@ -70,7 +72,7 @@ def _texts(labels: Configured) -> dict[str, str]:
 
 
 class Selector(NamedTuple):
-    """One of them; ``value`` is None where any will do."""
+    """Selector of labels; ``value`` is None if any value matches."""
 
     name: str
     value: re.Pattern[str] | None
@@ -80,7 +82,7 @@ class Selector(NamedTuple):
         """The selector in a text. Raises ValueError when it has no name."""
         name, equals, value = text.partition("=")
         if not name.strip():
-            raise ValueError(f"{text!r} is no NAME=VALUE or NAME")
+            raise ValueError(f"invalid selector {text!r}: expected NAME=VALUE or NAME")
         return cls(name, re.compile(translate(value)) if equals else None)
 
     def takes(self, labels: Mapping[str, str]) -> bool:

@@ -1,4 +1,6 @@
-"""The log of migrations in the shards: one stream that all readers share, and when others were seen to end.
+"""Migration log in the shards: one stream shared by all readers.
+
+It also holds when migrations were seen to end.
 
 A report is one entry; its time is the entry's id, set by the shard that keeps the stream, and "now" is that
 shard's clock too. What follows from the entries is ``filters.decisions.migrations``; two reports that race
@@ -90,7 +92,7 @@ def _reports(entries: Sequence[Any]) -> tuple[list[tuple[str, Report, float]], l
             known = {key.decode(): value.decode() for key, value in zip(fields[::2], fields[1::2], strict=True)}
             said = Report(**{field: known[field] for field in _FIELDS})
         except (KeyError, UnicodeDecodeError, ValueError, TypeError):
-            broken.append(f"{name}: no report of a migration")
+            broken.append(f"{name}: not a migration report")
             continue
         found.append((name, said, int(name.partition("-")[0]) / 1000.0))
     return found, broken

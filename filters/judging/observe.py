@@ -1,4 +1,4 @@
-"""Making a picture of a snapshot.
+"""Observation: builds a picture from a snapshot.
 
 VMs are the entities of kind ``vm`` (resource set ``vms``). With ``[decisions] entities = "processes"`` every
 process that a host reports, except for the daemons of the monitor, takes the place of a VM, for installations that
@@ -39,7 +39,7 @@ _Default = TypeVar("_Default")
 
 
 class Inputs(Protocol):
-    """What the filter computed beside the moving averages, where it did."""
+    """Decision inputs computed by the filter, where present."""
 
     def complete(self, block: Block, row: int, metric: str, reading: Reading | None) -> Reading | None:
         """The reading with decision inputs and recent values; for a metric that the filter derived and no
@@ -215,7 +215,7 @@ class _Observer:
             self._hosts.of(sent, named.host, host_id),
             readings,
             _Vms(self, blocks, readings),
-            block.reason if block is not None else "it sends no figures of the host itself",
+            block.reason if block is not None else "it sends no metrics of the host itself",
             named.cause,
         )
 
@@ -318,8 +318,8 @@ def _remarks(places: Placements) -> Iterator[Remark]:
         if placement.running_hosts:
             name, hosts = placement.evidence[0].name, " and ".join(placement.running_hosts)
             text = (
-                f"{name} RUNS TWICE: its vCPUs run on {hosts} at once, which may destroy its disks. Stop one of the "
-                "two now: docs/moves.md says how to choose"
+                f"{name} RUNS TWICE: its vCPUs run on {hosts} at once, which may corrupt its disks. Stop one "
+                "of the two now; see docs/moves.md for how to choose"
             )
             yield Remark(vm, VM_TWICE, text)
     for vm, placement in places.contested.items():
@@ -328,5 +328,5 @@ def _remarks(places: Placements) -> Iterator[Remark]:
             text = f"{first.name} of {first.host} is called {last.name} on {last.host}, to which it migrates: one VM"
             yield Remark(vm, VM_RENAMED, text)
     for vm in sorted(set(places.copies.values())):
-        text = "another VM, of another name, has its uuid; both count, and this one is not moved: give it its own uuid"
+        text = "another VM with a different name has its uuid; both count, and this one is not moved: assign a new uuid"
         yield Remark(vm, VM_COPIED, text)

@@ -1,4 +1,4 @@
-"""Decision inputs and recent values for the readings of a picture, from what the filter keeps beside the averages."""
+"""Sources of a picture's readings: decision inputs and recent values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where a VM is that somebody names: by its stable id, which survives migrations, or by its name."""
+"""Lookup of a VM's host by stable id or name.
+
+The stable id survives migrations.
+"""
 
 from __future__ import annotations
 

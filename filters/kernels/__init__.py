@@ -1,4 +1,4 @@
-"""Kernels: what the filter keeps of every sample. One kernel = one plane of the smoothed record.
+"""Kernels: one per plane of the smoothed record.
 
 A kernel is a pure function over flat float32 arrays, one element per sample.
 ``update`` answers what the plane becomes where a sample is valid and there has been one
@@ -55,7 +55,7 @@ def select(names: Iterable[str]) -> tuple[Kernel, ...]:
 
 
 def computed(chosen: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
-    """Those that are computed and remembered: all but the raw ones."""
+    """Kernels that are computed and remembered: all but the raw ones."""
     return tuple(kernel for kernel in chosen if not kernel.raw)
 
 

@@ -1,4 +1,4 @@
-"""The last raw value, valid or not: what readers show beside the smoothed one."""
+"""Last raw value, valid or not, shown beside the smoothed one."""
 
 from __future__ import annotations
 

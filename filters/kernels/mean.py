@@ -1,4 +1,4 @@
-"""The exponential moving average that knows time.
+"""Mean: exponential moving average over irregular time.
 
 mean' = mean + alpha (x - mean), alpha = 1 - exp(-elapsed / tau): the result depends neither
 on the sampling interval nor on how a gap is divided (Eckner, Algorithms for unevenly spaced

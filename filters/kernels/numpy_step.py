@@ -1,4 +1,4 @@
-"""One step of the filter over many frames at once: a pure function over flat arrays.
+"""Numpy step of the filter over many frames: a pure function of flat arrays.
 
 Frames of any shapes lie behind each other in arrays of N samples: F frames, ``counts`` (F,)
 samples each, sum N. State is ``planes`` float32 (P, N), one row per kernel, and the few samples

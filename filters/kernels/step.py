@@ -1,4 +1,4 @@
-"""What a kernel is given and what it is."""
+"""Step types: input and definition of a kernel."""
 
 from __future__ import annotations
 

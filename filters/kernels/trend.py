@@ -1,4 +1,4 @@
-"""The trend: the moving average of the slope of the mean, in units per second.
+"""Trend: moving average of the mean's slope, in units per second.
 
 slope = (mean' - mean) / elapsed; trend' = trend + alpha (slope - trend) (Holt's linear method
 with one time constant for level and trend).

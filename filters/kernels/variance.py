@@ -1,4 +1,4 @@
-"""The exponentially weighted variance.
+"""Variance, exponentially weighted.
 
 variance' = (1 - alpha) (variance + alpha d^2), d = x - mean (Finch, Incremental calculation
 of weighted mean and variance, 2009, section 9). Readers show its square root.

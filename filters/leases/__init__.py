@@ -1,1 +1,1 @@
-"""Leases of partitions: the rules and scripts by which filters and archivers share them out."""
+"""Leases of partitions, shared by filters and archivers: rules and scripts."""

@@ -1,4 +1,6 @@
-"""Which partitions a worker takes and which it gives up: a decision without a coordinator (pure).
+"""Ownership of partitions: leases to take and to give up (pure).
+
+Workers decide without a coordinator.
 
 Every worker sees the same leases and decides for itself. Fair is that the counts of any two workers
 differ by one at most. Partitions stay where they are unless their worker has too many and another
@@ -25,7 +27,7 @@ class Ownership(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What to ``take`` and to ``give`` up, partition numbers; ``wanting`` says that this worker has fewer than its
+    """Partitions to ``take`` and to ``give`` up, by number; ``wanting`` says that this worker has fewer than its
     share, ``take`` included or not."""
 
     take: list[int]

@@ -1,4 +1,4 @@
-"""What a worker asks of a partition's shard about its lease, as scripts: each one is atomic.
+"""Lease scripts run by a partition's shard, each one atomic.
 
 Times are the shard's own (TIME), so no worker's clock decides; after that clock was set back,
 no lease and no worker lasts longer than its own term from then. The holder of a lease is known to be

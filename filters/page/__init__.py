@@ -1,1 +1,4 @@
-"""The page: static files that ``shardpulse serve`` answers with at ``/``. Whatever lies here is served."""
+"""Page: static files served by ``shardpulse serve`` at ``/``.
+
+Whatever lies here is served.
+"""

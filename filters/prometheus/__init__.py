@@ -1,4 +1,6 @@
-"""Prometheus: a snapshot and the condition of the pipeline as OpenMetrics text, or the classic text format.
+"""Prometheus exposition: snapshot and pipeline health as text.
+
+Formats are OpenMetrics and the classic text format.
 
 Start at ``render``. Everything here is pure; ``command`` alone reads shards.
 """

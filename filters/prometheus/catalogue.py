@@ -1,4 +1,7 @@
-"""The families about the pipeline, as tables: ``python -m filters.prometheus.catalogue``, docs/prometheus.md."""
+"""Catalogue of pipeline metric families: tables of docs/prometheus.md.
+
+``python -m filters.prometheus.catalogue`` prints them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``shardpulse metrics``: what Prometheus would scrape, without a service in between."""
+"""``shardpulse metrics``: Prometheus output without a running service."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from filters.prometheus.scrape import Tables, render
 from filters.prometheus.syntax import CLASSIC, OPENMETRICS
 
 _DESCRIPTION = """\
-Print the smoothed samples and the health of the pipeline as Prometheus reads them: OpenMetrics text, or
-with --classic the older text format. `shardpulse serve` answers the same at /metrics.
+Print smoothed samples and pipeline health for Prometheus, in OpenMetrics format, or in the older text
+format with --classic. `shardpulse serve` provides the same at /metrics.
 
-One scrape is one coherent snapshot: all rows of one tick. What has no value is absent, never 0: a host
-that is late has an age and no samples. With --latest each row is its host's newest tick.
+One scrape is one coherent snapshot: all rows of one tick. Missing values are absent, never 0: a late host
+has an age and no samples. With --latest each row is its host's newest tick.
 docs/prometheus.md lists the families; alert rules and a dashboard are in deploy/."""
 
 _EXAMPLES = """
-shardpulse metrics                                  everything
+shardpulse metrics                                  all series
 shardpulse metrics --hosts-only                     without processes and VMs
 shardpulse metrics --figure mean deviation          also how much each entity varies
 shardpulse metrics --inputs all                     decision inputs of processes and VMs too
@@ -84,12 +84,12 @@ def _replace(path: Path, text: bytes) -> None:
         if name:
             with contextlib.suppress(OSError):
                 os.unlink(name)
-        raise CannotCreateError(f"--output {path} cannot be written: {error.strerror or error}") from error
+        raise CannotCreateError(f"--output: cannot write {path}: {error.strerror or error}") from error
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("metrics", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("--hosts-only", action="store_true", help="no series of processes and VMs")
+    parser.add_argument("--hosts-only", action="store_true", help="omit series of processes and VMs")
     parser.add_argument(
         "--figure", nargs="+", choices=FIGURES, default=[MEAN], metavar="FIGURE",
         help=f"figures of each process and VM: {', '.join(FIGURES)} (default: {MEAN}); hosts have all",
@@ -98,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
         "--inputs", choices=INPUTS, default=HOSTS,
         help="decision inputs (k of n above the threshold, CUSUM, median …) of hosts, of all, or none (default: hosts)",
     )  # fmt: skip
-    parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
-    parser.add_argument("--classic", action="store_true", help="the classic text format instead of OpenMetrics")
-    parser.add_argument("--output", metavar="FILE", help="replace FILE at once instead of printing")
+    parser.add_argument("--latest", action="store_true", help="the newest tick of each row, instead of one for all")
+    parser.add_argument("--classic", action="store_true", help="use the classic text format instead of OpenMetrics")
+    parser.add_argument("--output", metavar="FILE", help="replace FILE atomically instead of printing")
     help_text.add_shards(parser)
     return parser

@@ -1,4 +1,7 @@
-"""Who the entities are: hosts, processes and VMs with what identifies them, and which process is not its VM's place."""
+"""Entity labels: hosts, processes and VMs with their identities.
+
+Marks processes that are not at the place of their VM.
+"""
 
 from __future__ import annotations
 

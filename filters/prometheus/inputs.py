@@ -1,4 +1,6 @@
-"""Decision inputs, where the filter computes them: k of n, time above, CUSUM, median, MAD, quartiles, and of how many.
+"""Decision inputs as metric families, where the filter computes them.
+
+They are: k of n, time above, CUSUM, median, MAD, quartiles, and the number of values.
 
 Of hosts by default, of processes and VMs where they are asked for. Metrics that no frame carries because the filter
 derives them (``cpu_busy_ratio``) stand here with their moving averages as well. A figure without a value has no
@@ -124,7 +126,7 @@ def groups(found: Iterable[Sheet], tables: Mapping[Owner, InputsTable]) -> list[
 
 
 def exposed(found: Sequence[Group], options: Options) -> list[Group]:
-    """Those whose decision inputs are to be shown."""
+    """Blocks whose decision inputs are shown."""
     if options.inputs == NONE:
         return []
     return [group for group in found if group.rows[0].single or options.inputs == ALL]
@@ -241,7 +243,7 @@ def _warming(source: Source) -> Iterator[Series]:
 
 
 def _repeated(rows: Sequence[Rows]) -> npt.NDArray[np.bool_] | None:
-    """Which rows repeat the id of an earlier one of their block (damaged state); None: none do."""
+    """Mask of rows that repeat the id of an earlier row of their block (damaged state); None: no row does."""
     if all(one.repeated is None for one in rows):
         return None
     return np.concatenate(

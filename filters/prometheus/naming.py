@@ -1,4 +1,4 @@
-"""Legal names of families and labels for any name of a resource set, metric or label, without collisions.
+"""Naming of families and labels: legal, unique names for any name.
 
 A name that is legal already stays as it is. Any other is written in Prometheus's "value encoding" scheme
 (prometheus/common, "UTF-8 escaping schemes"): ``U__`` and then the text, with underscores doubled and each

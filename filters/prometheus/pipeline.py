@@ -1,4 +1,6 @@
-"""The condition of the pipeline (``acquisition.status.health``): books, probes, shards, filter workers.
+"""Pipeline metric families: books, probes, shards, filter workers.
+
+They come from ``acquisition.status.health``.
 
 A figure that is not known has no series: the memory of a shard that does not answer, the wait in a partition
 that cannot be read.
@@ -44,21 +46,21 @@ def _replica(figure: Callable[[ShardStatus], float | int | None]) -> Callable[[S
 BOOKS = _table("books", SET, (
     ("made_samples", COUNTER, "", "Samples that the probe made in this epoch, as far as is known",
      lambda row: row.made),
-    ("pending_samples", GAUGE, "", "Samples made that are not applied yet: in a ring or a stream",
+    ("pending_samples", GAUGE, "", "Samples made but not applied yet: in a ring or a stream",
      lambda row: row.pending if row.known else None),
-    ("lost_samples", GAUGE, "", "Samples of this epoch that are given up, and counted", lambda row: row.lost),
+    ("lost_samples", GAUGE, "", "Samples of this epoch that were dropped", lambda row: row.lost),
     ("difference_samples", GAUGE, "", "made - before - applied - lost - pending: 0, or the books do not balance",
      lambda row: row.difference),
-    ("faults", GAUGE, "", "Contradictions between counts that were made independently; 0 when the books balance",
+    ("faults", GAUGE, "", "Contradictions between independent counts; 0 when the books balance",
      lambda row: len(row.faults)),
 ))  # fmt: skip
 PROBE = _table("probe", SET, (
-    ("silent", GAUGE, "", "1: the probe has not written its account for longer than down_after_seconds",
+    ("silent", GAUGE, "", "1: the probe has not written its status for longer than down_after_seconds",
      lambda row: int(row.report == SILENT)),
-    ("known", GAUGE, "", "1: the probe's account is of now, or it stopped in order; 0: what it made since is unknown",
+    ("known", GAUGE, "", "1: the probe's status is current, or it was stopped; 0: later samples are unknown",
      lambda row: int(row.known)),
-    ("report_age_seconds", GAUGE, "seconds", "Time since the probe wrote its account", lambda row: row.report_age),
-    ("resent_frames", COUNTER, "", "Frames sent again since the start of the probe", lambda row: row.resent_frames),
+    ("report_age_seconds", GAUGE, "seconds", "Time since the probe wrote its status", lambda row: row.report_age),
+    ("resent_frames", COUNTER, "", "Frames resent since the start of the probe", lambda row: row.resent_frames),
 ))  # fmt: skip
 SHARD = _table("shard", ("shard",), (
     ("up", GAUGE, "", "1: the shard answers", lambda row: int(row.there)),
@@ -70,55 +72,55 @@ SHARD = _table("shard", ("shard",), (
     ("pinned", GAUGE, "", "1: all threads run on their own core; absent for a shard of another machine",
      _answering(lambda row: row.pinned)),
     ("slots", GAUGE, "", "Hash slots served", _answering(lambda row: row.slots)),
-    ("moving_slots", GAUGE, "", "Hash slots on their way to or from another shard",
+    ("moving_slots", GAUGE, "", "Hash slots being moved to or from another shard",
      _answering(lambda row: row.slots_moving)),
     ("clients", GAUGE, "", "Connections", _answering(lambda row: row.clients)),
-    ("commands_per_second", GAUGE, "", "Commands carried out", _answering(lambda row: row.commands_per_second)),
+    ("commands_per_second", GAUGE, "", "Commands executed", _answering(lambda row: row.commands_per_second)),
     ("uptime_seconds", GAUGE, "seconds", "Time since the shard started", _answering(lambda row: row.uptime_seconds)),
     ("replica_in_sync", GAUGE, "", "1: the replica has its master's data and a link to it",
      _replica(lambda row: int(row.in_sync))),
-    ("replica_behind_bytes", GAUGE, "bytes", "Writes of its master that the replica has yet to get",
+    ("replica_behind_bytes", GAUGE, "bytes", "Bytes of its master's writes that the replica has not received yet",
      _replica(lambda row: row.lag_bytes)),
 ))  # fmt: skip
 RISK = _table("shard", ("shard",), (
-    ("at_risk", GAUGE, "", "1: nobody could take over from the shard, or its death would take its master with it, and "
-     "other shards have replicas", lambda pair: int(pair[1]) if pair[0].answering else None),
+    ("at_risk", GAUGE, "", "1: no replica could take over from the shard, or it would fail together with its "
+        "master, while other shards have replicas", lambda pair: int(pair[1]) if pair[0].answering else None),
 ))  # fmt: skip
 PARTITION = _table("partition", ("partition",), (
-    ("waiting_seconds", GAUGE, "seconds", "How long the oldest entry has waited for a filter worker; 0: nothing waits",
+    ("waiting_seconds", GAUGE, "seconds", "Age of the oldest entry waiting for a filter worker; 0: none",
      lambda row: row.seconds),
 ))  # fmt: skip
 WORKER = _table("worker", ("worker", "id"), (
-    ("partitions", GAUGE, "", "Partitions that the filter worker holds", lambda pair: len(pair[0].partitions)),
+    ("partitions", GAUGE, "", "Partitions of the filter worker", lambda pair: len(pair[0].partitions)),
     ("behind_seconds", GAUGE, "seconds", "The longest wait in a partition of the worker", lambda pair: pair[1]),
     ("renewed_seconds", GAUGE, "seconds", "Time since the worker renewed a lease", lambda pair: pair[0].renewed),
 ))  # fmt: skip
 READER = _table("reader", ("reader",), (
-    ("behind_seconds", GAUGE, "seconds", "How old the newest is that a registered reader (the archive) has read",
+    ("behind_seconds", GAUGE, "seconds", "Age of the newest entry read by a registered reader (the archive)",
      lambda row: row.behind_seconds),
-    ("partitions", GAUGE, "", "Partitions in which it has registered itself", lambda row: row.partitions),
-    ("expired_partitions", GAUGE, "", "Partitions in which it was silent for so long that nothing waits for it",
+    ("partitions", GAUGE, "", "Partitions in which it is registered", lambda row: row.partitions),
+    ("expired_partitions", GAUGE, "", "Partitions in which its registration has expired",
      lambda row: row.expired),
-    ("made_samples", GAUGE, "", "Samples that it knows of since it began: archived, gap and open ones",
+    ("made_samples", GAUGE, "", "Samples known to it since its start: archived, gap and open",
      lambda row: row.made),
     ("archived_samples", GAUGE, "", "Samples that are durable", lambda row: row.archived),
-    ("gap_samples", GAUGE, "", "Samples that it will never have", lambda row: row.gap),
+    ("gap_samples", GAUGE, "", "Samples permanently missing from it", lambda row: row.gap),
     ("open_samples", GAUGE, "", "Samples of minutes that are still open", lambda row: row.open),
 ))  # fmt: skip
 FILTER = _table("filter", (), (
     ("workers", GAUGE, "", "Filter workers that are alive",
      lambda health: None if health.workers is None else len(health.workers.workers)),
-    ("unowned_partitions", GAUGE, "", "Partitions that no worker holds at this moment",
+    ("unowned_partitions", GAUGE, "", "Partitions without a worker",
      lambda health: None if health.workers is None else len(health.workers.unowned)),
-    ("waiting_seconds", GAUGE, "seconds", "How long the oldest entry of all partitions has waited",
+    ("waiting_seconds", GAUGE, "seconds", "Age of the oldest waiting entry of all partitions",
      lambda health: max((row.seconds for row in health.lags or () if row.seconds is not None), default=None)),
 ))  # fmt: skip
 LEDGER = _table("books", (), (
-    ("balanced", GAUGE, "", "1: every part of the books could be read, and all counts agree; absent: none could",
+    ("balanced", GAUGE, "", "1: all books could be read, and all counts agree; absent: no books could be read",
      lambda health: None if health.books is None else int(health.books.balanced)),
-    ("unreadable_partitions", GAUGE, "", "Partitions that no shard answered for",
+    ("unreadable_partitions", GAUGE, "", "Partitions that could not be read",
      lambda health: None if health.books is None else len(health.books.unreadable)),
-    ("damaged_records", GAUGE, "", "Records in the shards that are none",
+    ("damaged_records", GAUGE, "", "Invalid records in the shards",
      lambda health: None if health.books is None else len(health.books.problems)),
     ("rejected_entries", COUNTER, "", "Entries of raw streams that were rejected",
      lambda health: None if health.books is None else health.books.rejected),
@@ -128,7 +130,8 @@ WITHOUT_VALUE = Family(
     "Samples without a value since the start of the probe, by code: no check failed", labels=(*SET, "validity"),
 )  # fmt: skip
 FINDINGS = Family(
-    "shardpulse_findings", GAUGE, "What `shardpulse status` finds, by kind: down and stale need someone, note does not",
+    "shardpulse_findings", GAUGE, "Findings of `shardpulse status`, by kind: down and stale require action, "
+        "note does not",
     labels=("kind",),
 )  # fmt: skip
 _KINDS = (UNBALANCED, DOWN, STALE, NOTE)

@@ -1,4 +1,6 @@
-"""The smoothed samples: one family per metric and figure, one series per entity; and what is not valid of them.
+"""Sample metric families: one per metric and figure, one series per entity.
+
+Invalid samples have families of their own.
 
 What has no value has no series: never 0, and never NaN, which an average over entities would take over. That is
 a mean before its first valid sample or long after its last one, a raw value that failed a check, everything of a

@@ -1,4 +1,4 @@
-"""A snapshot and the pipeline's condition as text, family by family (pure)."""
+"""Scrape: a snapshot and the pipeline's health as text, by family (pure)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ READ_AT = Family("shardpulse_snapshot_timestamp_seconds", GAUGE, "When it was re
 ERRORS = Family(
     "shardpulse_snapshot_errors",
     GAUGE,
-    "What could not be read: shards, tables, positions; and why hosts cannot be seen",
+    "Data that could not be read: shards, tables, positions; reasons why hosts are not visible",
 )
-DAMAGED = Family("shardpulse_snapshot_damaged_records", GAUGE, "Records in the shards that are none")
-BLIND = Family("shardpulse_snapshot_blind", GAUGE, "1: no host at all can be seen; silence is not peace then")
+DAMAGED = Family("shardpulse_snapshot_damaged_records", GAUGE, "Invalid records in the shards")
+BLIND = Family("shardpulse_snapshot_blind", GAUGE, "1: no host is visible; the absence of alarms means nothing then")
 HOSTS = Family(
-    "shardpulse_snapshot_hosts", GAUGE, "Hosts by state, the worst of their resource sets, and by what causes it",
+    "shardpulse_snapshot_hosts", GAUGE, "Hosts by state (the worst of their resource sets) and cause",
     labels=("state", "cause"),
 )  # fmt: skip
-UNNAMED = Family("shardpulse_snapshot_unnamed_sets", GAUGE, "Resource sets left out until their table has come")
+UNNAMED = Family("shardpulse_snapshot_unnamed_sets", GAUGE, "Resource sets omitted until their table arrives")
 
 
 def render(

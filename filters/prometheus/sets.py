@@ -1,4 +1,4 @@
-"""Each resource set of each host: is it current, how old, how complete."""
+"""Resource set metric families: currency, age and completeness."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def _shedding(block: Block) -> int | None:
 FIGURES: tuple[tuple[Family, Figure], ...] = tuple(
     (Family(f"shardpulse_set_{name}", kind, text, unit, SET), figure)
     for name, kind, unit, text, figure in (
-        ("current", GAUGE, "", "1: the tick that is due is here; 0: it is late, or the host is unknown or down",
+        ("current", GAUGE, "", "1: the due tick is available; 0: it is late, or the host is unknown or down",
          lambda block: int(block.state == CURRENT)),
-        ("unknown", GAUGE, "", "1: nobody can say how the host is: it is not seen, or its probe was stopped",
+        ("unknown", GAUGE, "", "1: the state of the host is unknown: it is not visible, or its probe was stopped",
          lambda block: int(block.state == UNKNOWN)),
-        ("down", GAUGE, "", "1: nothing has come from the host for longer than [snapshot] down_after_seconds, though "
-         "its neighbours are heard",
+        ("down", GAUGE, "", "1: no data from the host for longer than [snapshot] down_after_seconds, while "
+            "its neighbours send",
          lambda block: int(block.state == DOWN)),
         ("age_seconds", GAUGE, "seconds", "Time since the newest readable samples were taken",
          lambda block: block.age_seconds),
@@ -51,12 +51,12 @@ FIGURES: tuple[tuple[Family, Figure], ...] = tuple(
          "host's clock is ahead, far below 0 it is behind or the samples waited", _clock_offset),
         ("applied_samples", COUNTER, "", "Samples applied by the filter in this epoch", _count("applied")),
         ("invalid_samples", COUNTER, "", "Applied samples that failed a check", _count("invalid")),
-        ("lost_samples", COUNTER, "", "Samples that the probe had given up when the filter missed them",
+        ("lost_samples", COUNTER, "", "Samples dropped by the probe before the filter received them",
          _count("lost")),
-        ("duplicate_frames", COUNTER, "", "Frames dropped because they had been applied already", _count("duplicates")),
-        ("refused_frames", COUNTER, "", "Frames refused because an older one was missing", _count("refused")),
-        ("gaps", COUNTER, "", "Gaps of unknown size: a host lost its ring (a power cut?)", _count("gaps")),
-        ("shedding", GAUGE, "", "1: the probe leaves out ticks, because more is made than the pipeline takes",
+        ("duplicate_frames", COUNTER, "", "Frames dropped as duplicates", _count("duplicates")),
+        ("refused_frames", COUNTER, "", "Frames refused because an older frame was missing", _count("refused")),
+        ("gaps", COUNTER, "", "Gaps of unknown size: a host lost its ring (power failure?)", _count("gaps")),
+        ("shedding", GAUGE, "", "1: the probe drops ticks, because the pipeline is overloaded",
          _shedding),
     )
 )  # fmt: skip

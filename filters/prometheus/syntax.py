@@ -1,4 +1,4 @@
-"""The two text formats: OpenMetrics 1.0 and the classic one (text format 0.0.4) of Prometheus.
+"""Syntax of the two text formats: OpenMetrics 1.0 and text format 0.0.4.
 
 Sources: the OpenMetrics specification (sections "ABNF" and "Escaping"), and "Exposition formats" in the
 Prometheus documentation. Both are UTF-8. Every text here begins each of its lines with a line feed instead

@@ -1,1 +1,1 @@
-"""`shardpulse query`: the snapshot, hot hosts and moves as tables, lines or JSON."""
+"""``shardpulse query``: snapshot, hot hosts and moves as tables, lines or JSON."""

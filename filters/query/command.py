@@ -22,30 +22,29 @@ from filters.query.output import document, lines, tables
 from filters.query.request import Request, sections
 
 _DESCRIPTION = """\
-Read the smoothed state of all hosts from the shards, each value with its age and validity.
+Print the smoothed state of all hosts, each value with its age and validity.
 
-Without --latest the answer is coherent: one tick for all rows of an interval, the newest whose
-grace time is over. A host that has not that tick is shown as late, down or unknown with the
-reason, and has no values: an older value never stands in for a missing one. With --latest
-every row shows its own newest tick. `stale` is the time since the last valid value.
+Without --latest the output is coherent: one tick for all rows of an interval, the newest whose
+grace time is over. A host without that tick is shown as late, down or unknown, with the reason
+and without values: an older value never replaces a missing one. With --latest each row shows
+its own newest tick. `stale` is the time since the last valid value.
 
-Patterns may use * and ?, and several may be given, also with commas (a comma within a name is
-written ?); hosts and entities can also be named by their id, and entities by what identifies
-them (pid, uuid). In a pipe every line is complete in itself and numbers are in base units. In a
-terminal what matters most is shown: a few metrics and the busiest entities; --metric '*' and
---top 0 show the rest."""
+Patterns may contain * and ?; several may be given, separated by blanks or commas (write a comma
+within a name as ?). Hosts and entities may be given by id, entities also by pid or uuid. In a
+pipe every line is self-contained and numbers are in base units. In a terminal only a few metrics
+and the busiest entities are shown; --metric '*' and --top 0 show all."""
 
 _EXAMPLES = """
-shardpulse query                                     everything, newest coherent tick
-shardpulse query --set host --metric 'cpu_*'         how busy is each host?
+shardpulse query                                     all rows, newest coherent tick
+shardpulse query --set host --metric 'cpu_*'         CPU use of each host
 shardpulse query --set processes --metric cpu_ratio --top 5
-shardpulse query --entity 'qemu*' --latest           each row as fresh as it can be
+shardpulse query --entity 'qemu*' --latest           newest tick of each row
 shardpulse query --json | jq '.rows[] | select(.state != "current")'
-shardpulse query --set host --watch                  again every second
-shardpulse query hot                                 which hosts are in trouble, and why
-shardpulse query moves                               which VM to move, and where to
-shardpulse query vms                                 all VMs with their owners' ids, use and suffering
-shardpulse query neighbours host-7                   which VMs of a host are noisy, and which suffer
+shardpulse query --set host --watch                  refresh every second
+shardpulse query hot                                 overloaded hosts, with reasons
+shardpulse query moves                               VMs to move, with destinations
+shardpulse query vms                                 all VMs with owner ids, use and suffering
+shardpulse query neighbours host-7                   noisy and suffering VMs of a host
 """
 _TOP_IN_TERMINAL = 10
 
@@ -92,7 +91,7 @@ def _patterns(given: Sequence[str]) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("query", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
+    parser.add_argument("--latest", action="store_true", help="the newest tick of each row, instead of one for all")
     for name, what in (
         ("host", "hosts by name or id"),
         ("set", "resource sets: host, processes, vms …"),
@@ -102,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", action="extend", nargs="+", default=[], metavar="PATTERN", help=what)
     parser.add_argument(
         "--top", type=help_text.count, metavar="N",
-        help="the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric; "
-        f"0: all (default: {_TOP_IN_TERMINAL} in a terminal, all in a pipe)",
+        help="show the N entities of each host and set with the highest mean of cpu_ratio, or else of the "
+            f"first metric; 0: all (default: {_TOP_IN_TERMINAL} in a terminal, all in a pipe)",
     )  # fmt: skip
     add_common(parser)
     return parser

@@ -1,4 +1,4 @@
-"""``shardpulse query hot`` and ``shardpulse query moves``: what a scheduler asks, with reasons."""
+"""``shardpulse query hot`` and ``shardpulse query moves``, with reasons."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     """Output, repetition, grace time and where the shards are."""
     add_watch(parser)
     parser.add_argument(
-        "--grace", type=help_text.number(0, 86400), metavar="S", help="wait S seconds for late hosts ([snapshot])"
+        "--grace", type=help_text.number(0, 86400), metavar="S", help="seconds to wait for late hosts ([snapshot])"
     )
     help_text.add_shards(parser)
 
@@ -60,7 +60,7 @@ def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
     found = {outcome: heat.having(outcome) for outcome in Outcome}
     counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
     if decided.blind:
-        counts = f"none can be judged: {decided.blind}"
+        counts = f"no host can be judged: {decided.blind}"
     yield from _head(decided, f"{counted(len(hosts), 'host')}: {counts}")
     for outcome in Outcome:
         for key in found[outcome] if outcome in outcomes else ():
@@ -145,30 +145,30 @@ QUESTIONS = (HOT, MOVES)
 
 _DESCRIPTIONS = {
     HOT: """\
-Which hosts are hot, the worst first, and why. A host is hot when the rule of [decisions] or --rule calls it
-overloaded; by default when its busy CPU (1 - idle - iowait) averages more than 0.8 and six of its last
+List hot hosts, the worst first, with reasons. A host is hot if the rule of [decisions] or --rule finds it
+overloaded; by default if its busy CPU (1 - idle - iowait) averages more than 0.8 and six of its last
 eight samples exceed 0.9, or its last four do and hardly differ.
 
-A rule whose input is missing, late, too old or whose window is not full abstains and says so:
-a silent host is neither hot nor idle. Every figure that was measured is shown
-with its validity and age. Hysteresis starts again with each call, and is kept with --watch.""",
+A rule abstains, with the reason, if an input is missing, late or too old or its window is not full:
+a silent host is neither hot nor idle. Every measured figure is shown with its validity and
+age. Hysteresis starts fresh with each call, and is kept with --watch.""",
     MOVES: """\
-Which VM to move from which hot host to which other, and why.
+Propose moves of VMs from hot hosts to other hosts, with reasons.
 
 A destination has room with headroom left, is current, not hot, and would not become hot. Labels
-(cordoned, pinned, groups, anti-affinity), VMs that are migrating, young or have just moved, and
-the limit of moves per host are honoured; what is not moved is listed with the reason. Nothing is
-done: a scheduler carries moves out and reports them back to the query service.""",
+(cordoned, pinned, groups, anti-affinity), VMs that are migrating, young or recently moved, and
+the limit of moves per host are honoured; VMs not moved are listed with the reason. Nothing is
+executed: a scheduler carries out moves and reports them to the query service.""",
 }
 _EXAMPLES = {
     HOT: """
-shardpulse query hot                                 the hosts in trouble now
-shardpulse query hot --all --rule sandpiper          another rule, and the hosts that are well
-shardpulse query hot --parameter high=0.9 k=5        another threshold
+shardpulse query hot                                 hosts overloaded now
+shardpulse query hot --all --rule sandpiper          a different rule, and all other hosts too
+shardpulse query hot --parameter high=0.9 k=5        a different threshold
 shardpulse query hot --watch --json                  one document per second
 """,
     MOVES: """
-shardpulse query moves                               what should be moved, and why
+shardpulse query moves                               proposed moves, with reasons
 shardpulse query moves --json | jq '.moves[] | [.vm.name, .source.host, .destination.host]'
 shardpulse query moves --selection most_cpu --placement least_loaded
 """,
@@ -232,11 +232,11 @@ def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:
     rule = options.rule or settings.rule
     given = dict(settings.parameters.get(rule, {}))
     if options.parameter and rule not in overload_detection.rules():
-        raise UsageError(f"unknown rule {rule!r}; known are {', '.join(overload_detection.rules())}")
+        raise UsageError(f"unknown rule {rule!r}; expected one of {', '.join(overload_detection.rules())}")
     for text in options.parameter:
         key, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"--parameter {text}: NAME=VALUE is meant, such as high=0.9")
+            raise UsageError(f"--parameter {text}: expected NAME=VALUE, such as high=0.9")
         given[key] = _value(value)
     changes: dict[str, Any] = {"rule": rule, "parameters": {**settings.parameters, rule: given}}
     for name in ("selection", "placement"):
@@ -260,14 +260,18 @@ def _value(text: str) -> str | bool | int | float | list[str]:
 def _parser(question: str) -> argparse.ArgumentParser:
     notes = f"\n\nrules and their parameters:\n{catalogue.help_text()}\n"
     parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question], notes)
-    parser.add_argument("--rule", metavar="NAME", help="a rule instead of the configured one; see below")
+    parser.add_argument("--rule", metavar="NAME", help="rule to use instead of the configured one; see below")
     parser.add_argument(
-        "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="a parameter of the rule"
+        "--parameter", action="extend", nargs="+", default=[], metavar="NAME=VALUE", help="parameter of the rule"
     )
     if question == MOVES:
-        parser.add_argument("--selection", metavar="NAME", help=f"of the VM: {', '.join(vm_selection.selections())}")
-        parser.add_argument("--placement", metavar="NAME", help=f"of the host: {', '.join(vm_placement.placements())}")
+        parser.add_argument(
+            "--selection", metavar="NAME", help=f"strategy to choose the VM: {', '.join(vm_selection.selections())}"
+        )
+        parser.add_argument(
+            "--placement", metavar="NAME", help=f"strategy to choose the host: {', '.join(vm_placement.placements())}"
+        )
     else:
-        parser.add_argument("--all", action="store_true", help="hosts that are not_hot too")
+        parser.add_argument("--all", action="store_true", help="list hosts that are not_hot too")
     add_common(parser)
     return parser

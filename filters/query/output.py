@@ -1,4 +1,4 @@
-"""The answers of ``shardpulse query``: tables for a terminal, lines for a pipe, JSON for programs."""
+"""Output of ``shardpulse query``: tables for terminals, lines, JSON."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def heading(block: Block) -> Text:
         text.append(f": {printable(block.reason)}", "yellow")
     quality = block.quality
     if quality.sheds:
-        text.append(" · its probe sheds", "yellow")
+        text.append(" · its probe drops frames", "yellow")
     if quality.lost_seconds is not None:
-        text.append(f" · lost samples {seconds(quality.lost_seconds)} ago", "yellow")
+        text.append(f" · samples lost {seconds(quality.lost_seconds)} ago", "yellow")
     return text
 
 

@@ -1,4 +1,7 @@
-"""What ``shardpulse query`` is asked for: checked against what the shards hold, with suggestions."""
+"""Request of ``shardpulse query``, checked against the shards' contents.
+
+A name that is not there gets suggestions.
+"""
 
 from __future__ import annotations
 
@@ -110,4 +113,4 @@ def _hint(pattern: str, known: list[str]) -> str:
     if not known:
         return ""
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return f"; known are {', '.join(known[:_SHOWN])}{more}"
+    return f"; known: {', '.join(known[:_SHOWN])}{more}"

@@ -1,4 +1,7 @@
-"""``shardpulse query vms`` and ``shardpulse query neighbours HOST``: VMs by their owners' ids, and who is noisy."""
+"""``shardpulse query vms`` and ``shardpulse query neighbours HOST``.
+
+They show VMs by their owners' ids, and noisy VMs.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +31,25 @@ QUESTIONS = (VMS, NEIGHBOURS)
 
 _DESCRIPTIONS = {
     VMS: """\
-All VMs with the ids that their owners use, vCPUs, use and suffering.
+List all VMs with owner ids, vCPUs, use and suffering.
 
-Suffering is the time that the vCPUs could run and did not, without what their own CPU limit took: what others on the
-host took from them. Times are in percent of one core. A figure that is missing shows its validity code instead.""",
+Suffering is the time in which vCPUs were ready but did not run, excluding throttling by their own CPU limit: the
+time taken by others on the host. Times are in percent of one core. A missing figure shows its validity code.""",
     NEIGHBOURS: """\
-Who is noisy on a host, and who suffers: its VMs by run time, and by suffering.
+List the noisy and the suffering VMs of a host: by run time, and by suffering.
 
-Suffering is the time that the vCPUs could run and did not, without what their own CPU limit took. Times are in percent
-of one core. VMs whose figure is missing come last, with its validity code.""",
+Suffering is the time in which vCPUs were ready but did not run, excluding throttling by their own CPU limit. Times are
+in percent of one core. VMs with a missing figure come last, with its validity code.""",
 }
 _EXAMPLES = {
     VMS: """
 shardpulse query vms                                 all VMs
-shardpulse query vms --host 'rack1-*' --latest       each as fresh as it can be
+shardpulse query vms --host 'rack1-*' --latest       newest tick of each VM
 shardpulse query vms --json | jq '.vms[] | select(.state == "stopped")'
 """,
     NEIGHBOURS: """
-shardpulse query neighbours host-7                   why is this host slow for its VMs?
-shardpulse query neighbours host-7 --top 3 --watch   again every second
+shardpulse query neighbours host-7                   causes of slow VMs on a host
+shardpulse query neighbours host-7 --top 3 --watch   refresh every second
 """,
 }
 _TITLES = ("VM", "OWNER'S ID", "STATE", "VCPUS", "BUSY", "RUN", "DELAY", "THROTTLED", "SUFFERING")
@@ -89,7 +92,7 @@ def _neighbours(snapshot: Snapshot, tick: int, options: argparse.Namespace, labe
     except KeyError as error:
         near = get_close_matches(options.name, {block.host for block in snapshot.blocks}, 3)
         meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise DataError(f"there is no host {options.name!r}{meant}") from error
+        raise DataError(f"unknown host {options.name!r}{meant}") from error
 
 
 def lines(document: VmsDocument | NeighboursDocument) -> Iterator[str]:
@@ -136,10 +139,12 @@ def _parser(question: str) -> argparse.ArgumentParser:
     parser = help_text.parser(f"query {question}", _DESCRIPTIONS[question], _EXAMPLES[question])
     if question == NEIGHBOURS:
         parser.add_argument("name", metavar="HOST", help="a host by name or id")
-        parser.add_argument("--top", type=help_text.count, default=0, metavar="N", help="so many of each; 0: all")
+        parser.add_argument(
+            "--top", type=help_text.count, default=0, metavar="N", help="number of VMs in each list; 0: all"
+        )
     else:
         for name, what in (("host", "hosts by name or id"), ("entity", "VMs by name, uuid or id")):
             parser.add_argument(f"--{name}", action="extend", nargs="+", default=[], metavar="PATTERN", help=what)
-    parser.add_argument("--latest", action="store_true", help="every row's own newest tick instead of one for all")
+    parser.add_argument("--latest", action="store_true", help="the newest tick of each row, instead of one for all")
     add_common(parser)
     return parser

@@ -1,1 +1,1 @@
-"""What long-running processes of this package share: background jobs, and how memory is given back."""
+"""Runtime of long-running processes: background jobs and memory."""

@@ -1,4 +1,4 @@
-"""What may block, off the loop: connecting, loading, reading the map of slots.
+"""Background jobs for blocking work: connecting, loading, reading the slot map.
 
 A shard that hangs or whose packets vanish answers only by a timeout. The loop must go on with the
 other shards meanwhile and renew its leases, so such work is done in threads, one per lane

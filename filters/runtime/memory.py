@@ -1,4 +1,4 @@
-"""Memory of a process that runs for long: when garbage is collected, and what becomes of freed arrays.
+"""Memory of a long-running process: garbage collection and freed arrays.
 
 **Garbage.** CPython's collector visits every container again each time that their number has grown by a
 quarter: with the state of ten thousand hosts that was 13% of a worker's CPU and pauses of half

@@ -1,4 +1,4 @@
-"""The ASGI application: requests in, answers of the newest tick out.
+"""ASGI application: answers requests from the newest tick.
 
 What was asked for before in this tick goes out as prepared bytes before any routing. Everything else is
 routed by starlette and built in a thread, once however many ask. Errors of every kind are problem documents.
@@ -77,7 +77,7 @@ class _Methods:
 
 
 class Front:
-    """What every request passes: access, the prepared answers, then the routes."""
+    """Front of every request: access, the prepared answers, then the routes."""
 
     def __init__(self, routes: ASGIApp, page: ASGIApp, newest: NewestCache, where: Callable[[], Access]) -> None:
         self._routes = routes
@@ -177,10 +177,10 @@ def _on_http_error(request: HttpRequest, error: Exception) -> Response:
         allowed = headers.get(b"allow", headers.get(b"Allow", b"")).decode()
         return problem_response(Problem(405, "wrong-method", f"{request.url.path} allows {allowed}", headers))
     if error.status_code == 404:
-        return problem_response(Problem(404, "not-found", "no such resource; /openapi.json describes those that are"))
+        return problem_response(Problem(404, "not-found", "no such resource; /openapi.json describes all resources"))
     return problem_response(Problem(error.status_code, "refused", str(error.detail), headers))
 
 
 def _on_fault(_: HttpRequest, error: Exception) -> Response:
-    detail = f"{type(error).__name__}: a fault of shardpulse; its log says more"
+    detail = f"internal error (bug): {type(error).__name__}; see the log of shardpulse serve"
     return problem_response(Problem(500, "internal", detail))

@@ -18,22 +18,22 @@ from filters.service.http.server import Server, allow_descriptors, listen, obey_
 from filters.service.service import Service
 
 _DESCRIPTION = """\
-Answer schedulers, dashboards and browsers over HTTP: one coherent picture per tick, its hot hosts (those that
-the rule of [decisions] calls overloaded) and the moves that would help,
+Serve schedulers, dashboards and browsers over HTTP: one coherent snapshot per tick with its hot hosts (found
+overloaded by the rule of [decisions]) and proposed moves,
 as JSON under /v1, as OpenMetrics under /metrics, as server-sent events
-under /v1/stream, as a page under /. /openapi.json describes all of it. An answer that has not changed costs
-a 304; values that are missing are null; errors are problem documents (RFC 9457). While the shards
-cannot be read the answer is 503 with the age of the last picture, until they can be again.
+under /v1/stream, as a page under /. /openapi.json describes the interface. An unchanged answer costs
+a 304; missing values are null; errors are problem documents (RFC 9457). While the shards
+cannot be read, answers are 503 with the age of the last snapshot.
 
-It listens on loopback. On any other address it demands a token and TLS ([serve] token_file,
-tls_certificate, tls_key) and does not start without. Writing (POST) needs a token of its own on loopback too:
-[serve] write_token_file, or writer.token in the directory of the shards of this machine. SIGTERM and Ctrl-C
-end it in order, also while streams are open; SIGHUP makes it read tokens, certificate and [log] again."""
+It listens on loopback. Any other address requires a token and TLS ([serve] token_file,
+tls_certificate, tls_key). Writing (POST) requires a separate token, on loopback too:
+[serve] write_token_file, or writer.token in the directory of the local shards. SIGTERM and Ctrl-C
+stop it gracefully, also while streams are open; SIGHUP reloads tokens, certificate and [log]."""
 
 _EXAMPLES = """
 shardpulse serve                                            http://127.0.0.1:7680
-shardpulse serve --bind 127.0.0.1:0                         a free port, which it prints
-curl -s --compressed localhost:7680/v1/hot                  which hosts are in trouble, and why
+shardpulse serve --bind 127.0.0.1:0                         any free port, which is printed
+curl -s --compressed localhost:7680/v1/hot                  overloaded hosts, with reasons
 curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  silent hosts
 curl -N localhost:7680/v1/stream?topic=hot                  sent at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
@@ -92,9 +92,9 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
             running.context.load_cert_chain(where.certificate, where.key)
         service.access = where
         log.apply(log.levels(settings.log.levels, options.log))
-        say("tokens, certificate and levels of the log read again")
+        say("tokens, certificate and log levels reloaded")
     except ShardpulseError as error:
-        say.warn(f"{error}; the old tokens and certificate stay, and so do the levels of the log")
+        say.warn(f"{error}; tokens, certificate and log levels unchanged")
     service.notifier.reloaded()
 
 
@@ -111,14 +111,16 @@ def _settings(options: argparse.Namespace) -> Settings:
     if options.bind is not None:
         host, _, port = options.bind.rpartition(":")
         if not host or not port.isdigit() or int(port) > 65535:
-            raise UsageError(f"--bind: {options.bind!r} is no HOST:PORT")
+            raise UsageError(f"--bind: invalid address {options.bind!r}: expected HOST:PORT")
         serve = replace(serve, bind=options.bind)
     return replace(settings, shards=shards, serve=serve)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("serve", _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("--bind", metavar="HOST:PORT", help="listen here instead of [serve] bind; port 0: a free one")
+    parser.add_argument(
+        "--bind", metavar="HOST:PORT", help="address to listen on instead of [serve] bind; port 0: any free port"
+    )
     help_text.add_wait(parser)
     help_text.add_log(parser)
     help_text.add_shards(parser)

@@ -1,4 +1,4 @@
-"""The service as a whole: its parts, put together and taken apart again.
+"""Service assembly: creates, connects and closes all parts.
 
 One thread reads, threads of the executor build answers, the event loop sends; between them go frozen values.
 """
@@ -84,7 +84,7 @@ class Service:
 
     def close_streams(self) -> None:
         """Let all streams end in order."""
-        self.notifier.stopping("ending its streams")
+        self.notifier.stopping("closing streams")
         self.hub.close()
 
     def _check_writer(self, scope: Scope) -> None:

@@ -1,4 +1,7 @@
-"""What the owner of a VM calls it: the number of Proxmox VE or OpenNebula, NAMESPACE/NAME of KubeVirt, a uuid."""
+"""Owner names of VMs: Proxmox VE or OpenNebula number, KubeVirt name, uuid.
+
+That of KubeVirt is NAMESPACE/NAME.
+"""
 
 from __future__ import annotations
 

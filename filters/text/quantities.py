@@ -1,4 +1,4 @@
-"""Numbers and names as people read them: units, ages, text without control characters."""
+"""Quantities for display: units, ages, text without control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sparklines: one character per value, from lowest to highest; what is missing is a question mark, never a low bar."""
+"""Sparklines: one character per value, a question mark for a missing one.
+
+A missing value is never a low bar.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States and validity as people see them: in which colour, and for how long there has been no value."""
+"""States and validity for display: colours, and duration without a value."""
 
 from __future__ import annotations
 

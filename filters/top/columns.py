@@ -193,10 +193,11 @@ def _of_vms(metric: str, title: str, unit: str, help_: str) -> Column:
 
 #: By the metrics that VMs have and processes have not.
 OF_VMS = (
-    _of_vms("vcpu_count", "VCPUS", "count", "virtual CPUs that a VM has now"),
+    _of_vms("vcpu_count", "VCPUS", "count", "current number of vCPUs of a VM"),
     _of_vms(
         "vcpu_suffering_ratio", "SUFFER", "cores",
-        "time that the vCPUs of a VM waited for a core, without what their own CPU limit took, in percent of one core",
+        "time that the vCPUs of a VM waited for a core, excluding throttling by their own CPU limit, in "
+            "percent of one core",
     ),
 )  # fmt: skip
 
@@ -220,13 +221,13 @@ _HOST = Column(
 _LABEL = Column("id", "ID", 7, _label, lambda rows, at: rows.labels[at], rank=1, absent="")
 _CPU = Column(
     CPU, "CPU", 7, _mean, lambda rows, at: figure(float(rows.mean[at]), rows.units[at]), lambda rows: rows.mean,
-    "smoothed use: of a host 1 - idle - iowait in percent of all its cores; of a VM or process in percent of one core. "
+    "smoothed use: of a host 1 - idle - iowait in percent of all its cores; of a VM or process in percent of "
     "An arrow: it changes by more than 0.5% per second", rank=8, absent=MISSING, order=1, key="c",
     word="CPU",
 )  # fmt: skip
 _DEVIATION = Column(
     DEVIATION, "±DEV", 5, _deviation, lambda rows, at: quantity(float(rows.deviation[at]), rows.units[at]),
-    lambda rows: rows.deviation, "standard deviation, smoothed as well; of a host at most so much", rank=1, order=3,
+    lambda rows: rows.deviation, "smoothed standard deviation; for a host an upper bound", rank=1, order=3,
 )  # fmt: skip
 _TREND = Column(
     TREND, "TREND/S", text=lambda rows, at: quantity(float(rows.trend[at]), rows.units[at]),
@@ -234,21 +235,21 @@ _TREND = Column(
 )  # fmt: skip
 _RAW = Column(
     RAW, "RAW", 7, _raw, lambda rows, at: quantity(float(rows.last[at]), rows.units[at]), _valid_raw,
-    "the newest raw value, or why it is not valid (a validity code)", rank=6, order=2,
+    "newest raw value, or the code of why it is not valid", rank=6, order=2,
 )  # fmt: skip
 #: The first column grows with the names, the sparklines take the rest.
 _RAW_LINE = Column(
     "ticks", "RAW TICKS", 6, _sparkline(smoothed=False), right=False, most=LENGTH, rank=2, short="TICKS",
-    help="the last ticks, newest at the right; ? is a tick without a valid value",
+    help="last ticks, newest on the right; ? marks a tick without a valid value",
 )  # fmt: skip
 _MEAN_LINE = Column(
     "smoothed", "SMOOTHED", 6, _sparkline(smoothed=True), right=False, most=LENGTH, rank=3, short="SMOOTH",
-    help="the same ticks smoothed, to the same scale",
+    help="the same ticks smoothed, on the same scale",
 )  # fmt: skip
 _MEMORY = Column(
     MEMORY, "MEM", 7, _memory, lambda rows, at: figure(float(rows.memory[at]), rows.memory_unit),
     lambda rows: rows.memory,
-    "of a host memory used: 1 - (available + free huge pages) / total; of a VM or process its resident memory",
+    "memory used: of a host 1 - (available + free huge pages) / total; of a VM or process its resident memory",
     absent=MISSING, order=5, key="m", word="memory",
 )  # fmt: skip
 _INVALID = Column(

@@ -1,4 +1,7 @@
-"""``shardpulse top``: hosts by heat and what runs on them, live in a terminal; a table, lines or JSON in a pipe."""
+"""``shardpulse top``: live in a terminal; table, lines or JSON in a pipe.
+
+It shows hosts by heat and what runs on them.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +50,17 @@ from filters.top.terminal import STOPS, Signals, Terminal
 from filters.top.view import Level, Rows, View, level_of_host, level_of_set, visible_rows
 
 _DESCRIPTION = """\
-Hosts by heat, the busiest first: their smoothed CPU use (1 - idle - iowait), raw against smoothed, memory, invalid
-samples and age; below a host its VMs, or its processes where it has no VMs; below one of these its metrics.
-All figures are of one coherent tick. A host that has not that tick is shown as late, or down, with its
-age and the reason, and without figures: it is never taken for an idle one. What is missing is `missing`.
+Show hosts by heat, the busiest first: smoothed CPU use (1 - idle - iowait), raw and smoothed history, memory,
+invalid samples and age; below a host its VMs, or its processes if it has no VMs; below one of these its metrics.
+All figures are of one coherent tick. A host without that tick is shown as late or down, with its age and
+the reason and without figures: it is never mistaken for an idle one. Missing values are shown as `missing`.
 
-In a terminal the screen is live: `?` shows all keys. In a pipe, or where the terminal cannot do that
-(TERM=dumb), one table is printed. NO_COLOR takes the colours away, a locale without UTF-8 the bars."""
+In a terminal the screen is live: `?` shows all keys. In a pipe, or if the terminal is not capable
+(TERM=dumb), one table is printed. NO_COLOR disables colours, a locale without UTF-8 disables bars."""
 
 _EXAMPLES = """
 shardpulse top                           live; Enter opens a host, / filters, s sorts, q quits
-shardpulse top --host web-1              begin with what runs on one host
+shardpulse top --host web-1              start with the VMs or processes of one host
 shardpulse top --once --top 10           the ten hottest hosts as a table
 shardpulse top --lines --filter 'web*'   a line per host and tick, for grep and logs
 shardpulse top --json | jq -r '.rows[] | select(.mean > 0.9) | .name'
@@ -154,7 +157,7 @@ def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO
                 observation = source.read(Wanted(_host_number(options.host)))
                 interval = options.interval or pace_of(observation.snapshot)
                 _print_lines(observation, options, look, out)
-                log.over(SHARDS, "the shards can be read again")
+                log.over(SHARDS, "shards readable again")
             except (ShardError, TemporaryError) as error:
                 log.fails(SHARDS, error, patience=0.0)
             count += 1
@@ -180,7 +183,7 @@ def _chosen(observation: Observation, options: argparse.Namespace) -> tuple[List
         level = level_of_set(level_of_host(number), sets_of(observation.snapshot, number)[0])
     listing, _ = shown(develop(None, observation, View((level,))), level)
     if listing is None:
-        raise TemporaryError(f"nothing is known about host {options.host} yet")
+        raise TemporaryError(f"no data about host {options.host} yet")
     sorts = columns.SORTS[listing.kind]
     sort = options.sort if options.sort in sorts else sorts[0]
     rows = visible_rows(listing, sort, options.reverse, options.filter)
@@ -198,36 +201,44 @@ def _require_host(name: str, number: int, hosts: Listing) -> None:
     if number not in hosts.ids:
         near = get_close_matches(name, list(hosts.names), 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "`shardpulse top --once` lists hosts"
-        raise DataError(f"there is no host {name!r}; {hint}")
+        raise DataError(f"unknown host {name!r}; {hint}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = help_text.parser("top", _DESCRIPTION, _EXAMPLES)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="print one table (in a pipe this is the default)")
-    how.add_argument("--lines", action="store_true", help="print lines at every tick, each complete in itself")
+    how.add_argument("--lines", action="store_true", help="print self-contained lines at every tick")
     how.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--host", default="", metavar="NAME", help="what runs on this host (a name or an id)")
+    parser.add_argument(
+        "--host", default="", metavar="NAME", help="show the VMs or processes of this host (name or id)"
+    )
     parser.add_argument(
         "--filter", default="", metavar="TEXT",
-        help="rows whose name has TEXT in it, or matches it where it has * or ?; =late, =down, =current: a state",
+        help="show rows whose name contains TEXT, or matches it if it contains * or ?; =late, =down, "
+            "=current: by state",
     )  # fmt: skip
-    parser.add_argument("--sort", choices=columns.SORTS[HOSTS], help="the column to order by (cpu)")
-    parser.add_argument("--reverse", action="store_true", help="the other way round")
+    parser.add_argument("--sort", choices=columns.SORTS[HOSTS], help="column to sort by (cpu)")
+    parser.add_argument("--reverse", action="store_true", help="reverse the order")
     parser.add_argument(
-        "--top", type=help_text.count, default=0, metavar="N", help="N rows; 0: all (not of the live screen)"
+        "--top", type=help_text.count, default=0, metavar="N", help="number of rows; 0: all (not for the live screen)"
     )
     parser.add_argument(
-        "--interval", type=help_text.number(0.1, 3600), metavar="S", help="seconds between looks (that of the hosts)"
+        "--interval",
+        type=help_text.number(0.1, 3600),
+        metavar="S",
+        help="seconds between readings (default: the hosts' interval)",
     )
-    parser.add_argument("--count", type=help_text.count, default=0, metavar="N", help="with --lines: end after N looks")
-    parser.add_argument("--ascii", action="store_true", help="ASCII alone, as where the locale is not UTF-8")
+    parser.add_argument(
+        "--count", type=help_text.count, default=0, metavar="N", help="with --lines: exit after N readings"
+    )
+    parser.add_argument("--ascii", action="store_true", help="use only ASCII, as in a locale without UTF-8")
     parser.add_argument(
         "--wait",
         type=help_text.seconds,
         default=0.0,
         metavar="S",
-        help="wait up to S seconds for shards",
+        help="seconds to wait for shards",
     )
     help_text.add_shards(parser)
     return parser

@@ -1,4 +1,4 @@
-"""One contents: what was read, as listings with their histories; a pure fold over observations."""
+"""Contents: one reading as listings with histories, folded over readings (pure)."""
 
 from __future__ import annotations
 

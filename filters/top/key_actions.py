@@ -1,4 +1,7 @@
-"""How a key changes the view: a pure function (view, key, page) -> view. Keys that mean nothing change nothing."""
+"""Key actions: a pure function (view, key, page) -> view.
+
+Unknown keys change nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ from filters.top.view import (
 #: Keys and what they do, as the help screen shows them.
 KEYS = (
     ("up down j k", "select a row"),
-    ("PgUp PgDn Home End", "move by a page, to the first, to the last row (also Ctrl-B, Ctrl-F, g, G)"),
-    ("Enter right l", "open: a host's VMs, or its processes where it has none; then one's metrics"),
+    ("PgUp PgDn Home End", "page up, page down, first row, last row (also Ctrl-B, Ctrl-F, g, G)"),
+    ("Enter right l", "open a host's VMs, or its processes if it has none; then the metrics of one"),
     ("Esc left h Bksp", "back"),
-    ("Tab", "in a host: VMs, processes, its own metrics"),
+    ("Tab", "within a host: VMs, processes, its own metrics"),
     ("/", "filter by name; * and ? are wildcards, =late =down =current are states; Esc clears"),
-    ("s S", "order by the next, the previous column"),
-    (" ".join(column.key for column in columns.KEYED), f"order by {', '.join(one.word for one in columns.KEYED)}"),
+    ("s S", "sort by the next, the previous column"),
+    (" ".join(column.key for column in columns.KEYED), f"sort by {', '.join(one.word for one in columns.KEYED)}"),
     ("r", "reverse the order"),
-    ("p Space", "pause: the picture stands still, keys work on; its age is shown"),
+    ("p Space", "pause: freeze the data and show its age; keys still work"),
     ("1 2 ?", "hosts, shards and books, this help"),
     ("Ctrl-L", "redraw everything"),
     ("q Ctrl-C", "quit"),

@@ -1,4 +1,4 @@
-"""What a terminal can show: UTF-8 or ASCII alone; text cut and padded to columns of the screen."""
+"""Look of a terminal: UTF-8 or ASCII; text cut and padded to columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live screen: readings, keys and signals in, lines out, until the person has had enough."""
+"""Live loop: readings, keys and signals in, lines out, until the user quits."""
 
 from __future__ import annotations
 

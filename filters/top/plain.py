@@ -1,4 +1,4 @@
-"""For a pipe: one table whose lines are complete in themselves, or lines that stand alone, tick after tick."""
+"""Plain output for pipes: one table with complete lines, or lines per tick."""
 
 from __future__ import annotations
 

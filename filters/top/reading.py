@@ -1,4 +1,4 @@
-"""Reading what is shown from the shards (I/O).
+"""Reading of displayed data from the shards (I/O).
 
 Of a small data center everything, so that it is known which VMs migrate; of a large one the metrics
 of all hosts and everything of the open one.
@@ -33,7 +33,7 @@ _SHARDS_SECONDS = 2.0  #: between two questions to every shard how it is
 
 
 class Wanted(NamedTuple):
-    """What to read beside the metrics of all hosts: everything of one host (0: none), and the recent past of
+    """Data wanted beside the metrics of all hosts: everything of one host (0: none), and the recent past of
     ``place`` in it when that is new; the whole health."""
 
     host: int = 0

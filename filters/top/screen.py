@@ -1,4 +1,4 @@
-"""The screen as lines: what is visible of a contents, and nothing else, is rendered.
+"""Screen as lines: renders only the visible part of the contents.
 
 ``render`` is pure: (contents, view, frame) -> lines of at most so many columns. Styles say nothing that words
 do not say as well, so that it can be read without colours.
@@ -32,7 +32,7 @@ _FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q
 _REST = 2  #: the line of titles and the footer
 _FEWEST = 3  #: rows, before there is a header
 _HELP_INDENT, _HELP_WIDTH = 20, 79
-_ABSENCE = "the host has not this tick; down: it has been silent for long. It has no figures then"
+_ABSENCE = "the host lacks this tick; down: it has been silent for long. It has no figures then"
 
 
 class Frame(NamedTuple):
@@ -87,7 +87,7 @@ def _table(listing: Listing, past: History, rows: Rows, level: Level, page: Page
     columns = laid_out(listing, max(1, frame.width - 1), longest)
     lines = [_titles(columns, level, frame.look)]
     if not on_page:
-        nothing = f"nothing matches {level.pattern!r}: Esc shows all" if level.pattern else "nothing is here (yet)"
+        nothing = f"no row matches {level.pattern!r}: Esc shows all" if level.pattern else "no rows (yet)"
         return [*lines, Text(frame.look.text(f"  {nothing}"), "yellow")]
     chosen = position(level, page) - level.first
     for line, at in enumerate(on_page):

@@ -1,4 +1,4 @@
-"""The terminal (I/O): its modes, its screen, its keyboard, and signals; restored in whatever way it ends.
+"""Terminal (I/O): modes, screen, keyboard and signals, restored on any exit.
 
 Only lines that changed are sent, in one write: over a slow line a still picture costs nothing. Control
 sequences are those of ECMA-48 and xterm (alternate screen ``?1049``, cursor ``?25``), which every terminal
@@ -100,7 +100,7 @@ class Terminal:
         self._write(_ENTER)
 
     def leave(self) -> None:
-        """Give it back as it was, even where it takes no output or is gone."""
+        """Give it back unchanged, even where it takes no output or is gone."""
         with contextlib.suppress(OSError):
             self._write(_LEAVE, _LEAVE_SECONDS)
         with contextlib.suppress(OSError, termios.error):

@@ -56,7 +56,7 @@ class View(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a key needs to know of what is shown: ids of all rows in order, rows on a page, the
+    """Displayed page as keys see it: ids of all rows in order, rows on a page, the
     resource sets that the host has; of a text ``ids`` is empty and ``lines`` its length."""
 
     ids: tuple[int, ...] = ()

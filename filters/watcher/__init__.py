@@ -1,4 +1,4 @@
-"""A datasource for OpenStack Watcher: its strategies on our snapshot (docs/watcher.md).
+"""OpenStack Watcher datasource over shardpulse snapshots (docs/watcher.md).
 
 ``datasource``    the class that Watcher asks, a subclass of its ``DataSourceBase``
 ``meters``        what Watcher's metrics are in terms of ours, in Watcher's units

@@ -1,4 +1,4 @@
-"""The class that Watcher asks: its ``DataSourceBase`` on a snapshot of the smoothed state.
+"""Datasource class for Watcher: its ``DataSourceBase`` on a snapshot.
 
 Contract: ``watcher/decision_engine/datasources/base.py`` of python-watcher 17.0. Values are moving
 averages with the time constant of ``[filter]``, whatever ``period`` and ``granularity`` a strategy asks for:
@@ -186,19 +186,19 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
 
     def _value(self, resource: Any, resource_type: str | None, key: str, aggregate: str) -> float:
         if aggregate != MEAN:
-            raise NoValue(f"the aggregate {aggregate!r} is not kept, only {MEAN!r}")
+            raise NoValue(f"unsupported aggregate {aggregate!r}: only {MEAN!r} is available")
         if key == "instance_root_disk_size":
             return float(_field(resource, "disk"))
         meter = METERS[key]
         if resource_type != meter.resource_type:
-            raise NoValue(f"it is a metric of a {meter.resource_type}, not of a {resource_type}")
+            raise NoValue(f"metric of a {meter.resource_type}, not of a {resource_type}")
         readings = self._readings()
         if readings is None:
             raise NoValue("no shard could be read")
         return _convert(meter, readings, resource)
 
     def _readings(self) -> Readings | None:
-        """Those that are held, or new ones; None, for as long, after all attempts to read have failed."""
+        """Held readings, or new ones; None, for as long, after all attempts to read have failed."""
         with self._lock:
             now = time.monotonic()
             if self._held is None or now >= self._held.until:
@@ -248,7 +248,7 @@ def _field(resource: Any, name: str) -> Any:
     try:
         return getattr(resource, name)
     except (AttributeError, NotImplementedError):
-        raise NoValue(f"Watcher's model does not say its {name}") from None
+        raise NoValue(f"its {name} is missing in Watcher's model") from None
 
 
 def _name_of(resource: Any) -> str:

@@ -1,4 +1,4 @@
-"""What Watcher's metrics are in terms of ours, in Watcher's units (pure).
+"""Meters: Watcher's metrics from ours, in Watcher's units (pure).
 
 Units are those of ``watcher.decision_engine.datasources.base.DataSourceBase``. "Megabytes" there
 are 2**20 bytes: strategies subtract them from and divide them by the memory of Nova's nodes and

@@ -1,4 +1,4 @@
-"""A snapshot as Watcher asks for it: hosts by name, VMs by uuid, and only what is fresh.
+"""Readings for Watcher: fresh values of hosts by name and VMs by uuid.
 
 Every value that may not be answered has a reason (``NoValue``); none is ever replaced by 0 or by
 an older one.
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
     @property
     def entity(self) -> Entity:
-        """Who it is."""
+        """Entity of the VM."""
         return self.block.entities[self.row]
 
 
@@ -72,9 +72,9 @@ class Readings:
         # two qualified names of different domains are different hosts
         meant = [name for name in names if "." not in name or "." not in hostname]
         if len(meant) > 1:
-            raise NoValue(f"several hosts are meant by {hostname}: {', '.join(sorted(meant))}")
+            raise NoValue(f"host name {hostname} is ambiguous: {', '.join(sorted(meant))}")
         if not meant:
-            raise NoValue(f"no host of the name {hostname} is monitored")
+            raise NoValue(f"host {hostname} is not monitored")
         return self._hosts[meant[0]]
 
     def vm(self, uuid: str) -> Place:
@@ -85,7 +85,7 @@ class Readings:
         """
         place = self._vms.get(uuid.lower())
         if place is None:
-            raise NoValue(f"no VM with the uuid {uuid} is monitored")
+            raise NoValue(f"VM with uuid {uuid} is not monitored")
         if evidence_of(place.block, place.row).waits_for_guest:
             raise NoValue(f"VM {uuid} is arriving on host {place.block.host}, which has not run it yet")
         return place

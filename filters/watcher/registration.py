@@ -1,4 +1,4 @@
-"""How Watcher comes to know the datasource.
+"""Registration of the datasource with Watcher.
 
 Watcher 17.0 has no entry points for datasources: ``DataSourceManager`` finds them in its class attribute
 ``metric_map`` and as attributes of its own name. ``register`` adds ours to both, beside the
@@ -43,7 +43,7 @@ def _helper(manager: Any) -> ShardpulseHelper:
         try:
             made = manager.__dict__[_MADE] = ShardpulseHelper()
         except Exception:
-            LOG.exception("the datasource shardpulse cannot be used")
+            LOG.exception("datasource shardpulse is unavailable")
             raise
     return made
 

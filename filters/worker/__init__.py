@@ -1,1 +1,4 @@
-"""The filter worker: takes frames from the partitions that it owns, smooths them, commits state and cursor as one."""
+"""Filter worker: smooths frames of its partitions, commits state and cursor.
+
+Both are one transaction.
+"""

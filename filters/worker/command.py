@@ -1,4 +1,4 @@
-"""``shardpulse filter``: smooth what the probes push, until stopped."""
+"""``shardpulse filter``: smooth the samples pushed by probes, until stopped."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step import native
 
 _DESCRIPTION = """\
-Run one filter worker: it reads raw frames from the shards, keeps a moving average, deviation and
-trend of every sample that knows time, and commits state and cursor in one transaction, so that it
-can be killed and started again at any moment. Any number of workers, on any machines, share the
-partitions between themselves; when one dies the others take over ([filter] lease_seconds).
-Entries that are not valid frames are kept in the streams rejected:{PARTITION}, with their reason.
-SIGHUP reads the configuration again (a bad file leaves the old one running); SIGTERM and Ctrl-C
-stop it in order."""
+Run one filter worker. It reads raw frames from the shards, computes a time-weighted moving average,
+deviation and trend of every sample, and commits state and cursor in one transaction, so that it
+may be killed and restarted at any time. Any number of workers, on any machines, share the
+partitions; when one dies the others take over ([filter] lease_seconds).
+Invalid entries are kept in the streams rejected:{PARTITION}, with the reason.
+SIGHUP reloads the configuration (an invalid file is ignored); SIGTERM and Ctrl-C stop the
+worker gracefully."""
 
 _EXAMPLES = """\
 shardpulse filter                            shards and settings from the configuration
-shardpulse filter --shards 127.0.0.1:7600    the shards that this one belongs to
+shardpulse filter --shards 127.0.0.1:7600    the cluster of this shard
 shardpulse filter --seconds 60 --json        stop after a minute and print the counters"""
 
 
@@ -77,9 +77,9 @@ def filter_settings(settings: Settings, keep_ticks: int, verifier: Verifier | No
     known = kernels.installed()
     for name in chosen.kernels:
         if name not in known:
-            raise ConfigError(f"filter.kernels: there is no kernel {name!r}; there are {', '.join(known)}")
+            raise ConfigError(f"filter.kernels: unknown kernel {name!r}; expected one of {', '.join(known)}")
     if len(kernels.select(chosen.kernels)) > MAX_PLANES:
-        raise ConfigError(f"filter.kernels: a record holds {MAX_PLANES} planes, with what these kernels need")
+        raise ConfigError(f"filter.kernels: too many kernels: a record holds at most {MAX_PLANES} planes")
     return FilterSettings(
         kernels=tuple(chosen.kernels),
         tau_seconds=chosen.tau_seconds,
@@ -102,12 +102,14 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
     for key, patterns in (("thresholds", chosen.thresholds), ("slacks", chosen.slacks)):
         wrong = misnamed(patterns, known)
         if wrong is not None:
-            raise ConfigError(f"filter.inputs.{key}: {wrong!r} fits no metric; write SET.METRIC, as vms.cpu_ratio")
+            raise ConfigError(
+                f"filter.inputs.{key}: {wrong!r} matches no metric; expected SET.METRIC, such as vms.cpu_ratio"
+            )
     if not chosen.enabled:
         return None
     for name in chosen.order_statistics:
         if name != ANY and name not in known:
-            raise ConfigError(f"filter.inputs.order_statistics: there is no resource set {name!r}; * stands for all")
+            raise ConfigError(f"filter.inputs.order_statistics: unknown resource set {name!r}; use * for all")
     return InputsSettings(
         Span(chosen.window_seconds, chosen.window_least),
         Span(chosen.counted_seconds, chosen.counted_least),
@@ -151,7 +153,7 @@ class _Service:
             worker, leases, watch, guard = leasing_worker(self._cluster, layout, settings, self._me)
             self._work(worker, leases, watch, guard)
             if self._over():
-                self._notifier.stopping("letting go of its partitions")
+                self._notifier.stopping("releasing partitions")
             for name, count in worker.counters.items():
                 self.counters[name] = self.counters.get(name, 0) + count
             before = self._settings
@@ -197,7 +199,7 @@ class _Service:
         log.apply(log.levels(self._settings.log.levels, self._options.log))
 
     def _holder(self) -> Holder:
-        """Who this worker is to the others, and how it computes."""
+        """Identity of this worker for the others, and its way of computing."""
         self._step = native.chosen(kernels.select(self._settings.filter.kernels))
         figures = f"{zlib.crc32(_figures(self._settings)):08x}"
         return new_holder(self._settings.filter.lease_seconds, step=self._step.name, figures=figures)
@@ -225,11 +227,11 @@ class _Service:
                 self._cluster = cluster
             self._settings, self._verifier = settings, verifier
             self._apply_levels()
-            say("configuration read again")
+            say("configuration reloaded")
             if settings.filter.keep_ticks != layout.keep_ticks:
-                say(f"filter.keep_ticks stays {layout.keep_ticks}: it is fixed when the shards are started")
+                say(f"filter.keep_ticks remains {layout.keep_ticks}: it is fixed when the shards are started")
         except ShardpulseError as error:
-            say.warn(f"{error}; the old configuration stays")
+            say.warn(f"{error}; configuration unchanged")
         self._notifier.reloaded()
         return layout
 
@@ -242,7 +244,7 @@ class _Service:
             leases.leave()
             raise
         if layout is not None:
-            say(f"writing records of format {layout.record_format} from now on")
+            say(f"now writing records of format {layout.record_format}")
         return layout
 
     def _wait_for_layout(self) -> Layout | None:
@@ -297,5 +299,5 @@ def _parser() -> argparse.ArgumentParser:
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
     help_text.add_log(parser)
-    parser.add_argument("--json", action="store_true", help="print the counters as JSON when stopped")
+    parser.add_argument("--json", action="store_true", help="when stopped, print counters as JSON")
     return parser

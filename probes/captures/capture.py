@@ -1,4 +1,4 @@
-"""Files of /proc and /sys of this machine, at one tick, without what is nobody else's business.
+"""Capture of this machine's /proc and /sys at one tick, without secrets.
 
 A file is captured only when a table below names it: those that the sources of ``procfs`` read, and nothing beside
 them. Of command lines only those of qemu are captured, through ``capture_options``; the environment and the

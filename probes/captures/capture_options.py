@@ -1,4 +1,6 @@
-"""Which options of qemu a capture keeps: those that say what a virtual machine is. All else becomes ``…``.
+"""Qemu options kept in a capture: those that describe the VM.
+
+All else becomes ``…``.
 
 Command lines of qemu hold secrets: passwords of disks and displays, keys of ``-object secret``, configuration of the
 guest in ``-fw_cfg`` and ``-append``. So nothing is kept that the tables here do not name.

@@ -1,4 +1,4 @@
-"""Captured output of vmstat or pidstat, through the same parser and the same checks as live samples.
+"""Replay of vmstat or pidstat output through the live parser and checks.
 
 Streams: one tick is in memory at a time, whatever the length of the capture. Limits of the
 machine that was sampled come from the captured banner or from the caller, never from the
@@ -139,7 +139,7 @@ def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: Mapping[in
     counts += [f"{count} {kind}" for kind, count in sorted(parser.passed.items())]
     parts = [f"{tool}: {parser.lines} lines: {', '.join(counts)}"]
     if parser.unknown:
-        parts.append(f"  columns that are not understood: {', '.join(sorted(parser.unknown))}")
+        parts.append(f"  unknown columns: {', '.join(sorted(parser.unknown))}")
     parts.extend(
         f"  rejected, {reason}: {count} ({_line_numbers(rejected, reason)})"
         for reason, count in rejected.counts.items()

@@ -1,4 +1,6 @@
-"""A capture of /proc and /sys, through the sources, discovery and checks of the live probe.
+"""Replay of a /proc and /sys capture through live sources and checks.
+
+Discovery is the live one as well.
 
 A capture is a directory with a directory ``tN`` per tick, each with ``proc`` and ``sys`` as in proc(5) and sysfs(5);
 ``facts.json`` beside them says what these files do not (``Capture``). Sources keep files open and read them again at
@@ -85,12 +87,12 @@ def find(directory: str, interval: float = 1.0) -> Capture:
         names = sorted((int(found[1]), found[0]) for name in os.listdir(directory) if (found := _TICK.fullmatch(name)))
         text = _facts_text(directory)
     except OSError as error:
-        raise NoInputError(f"{directory} cannot be read: {error.strerror}") from error
+        raise NoInputError(f"cannot read {directory}: {error.strerror}") from error
     if not names:
-        raise NoInputError(f"{directory} has no tick: expected directories t0, t1, ... with proc and sys")
+        raise NoInputError(f"no ticks in {directory}: expected directories t0, t1, ... with proc and sys")
     for _, name in names:
         if not os.path.isdir(os.path.join(directory, name, "proc")):
-            raise DataError(f"{os.path.join(directory, name)} is no tick of a capture: it has no directory proc")
+            raise DataError(f"{os.path.join(directory, name)} is not a tick of a capture: no directory proc")
     if text is None:
         ticks = [
             Tick(os.path.join(directory, name), number * interval, (number + 1) * interval) for number, name in names
@@ -99,7 +101,7 @@ def find(directory: str, interval: float = 1.0) -> Capture:
     try:
         return _with_facts(json.loads(text), directory, [name for _, name in names])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise DataError(f"{os.path.join(directory, FACTS)}: no facts of a capture: {error!r}") from error
+        raise DataError(f"{os.path.join(directory, FACTS)}: invalid facts of a capture: {error!r}") from error
 
 
 def _facts_text(directory: str) -> bytes | None:
@@ -211,7 +213,7 @@ def _content(path: str, tick: str, below: str) -> Content:
     if stat.S_ISLNK(mode) and _stays_inside(tick, below):
         return os.readlink(path)
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "neither a file nor a link within its tick", path)
+        raise OSError(errno.EINVAL, "not a file or link within its tick", path)
     with open(path, "rb") as file:
         return file.read(_MOST_BYTES)
 
@@ -299,7 +301,7 @@ def replay(
                     left_out.append(f"{os.path.basename(tick.path)}: {module.name}: {module.problem}")
         for module in built:
             module.source.close()
-    left_out += [f"{path}: not readable, or a link out of its tick" for path in sorted(tree.left_out)]
+    left_out += [f"{path}: not readable, or a link that leaves its tick" for path in sorted(tree.left_out)]
     return Outcome(_summary(len(capture.ticks), printed, left_out), not left_out)
 
 

@@ -1,4 +1,4 @@
-"""Sends a replay into shards, as frames of a host, instead of printing it.
+"""Replay into shards: sends captured readings as frames of a host.
 
 The frames go through the writer of live samples, without pacing: as fast as the shard
 acknowledges them.
@@ -104,11 +104,11 @@ class Pusher:
 def _refusal(writer: Writer) -> ShardpulseError:
     """The error for what kept the shards from taking frames, most often if there was more than one reason."""
     if writer.not_admitted:
-        return AdmissionError(f"the shards do not take the replay: {writer.problem}")
+        return AdmissionError(f"shards refuse the replay: {writer.problem}")
     errors: dict[str, int] = writer.account()["errors"]
     kind = max(errors, key=errors.__getitem__, default="timeout")
-    reason = writer.problem or f"{kind.upper()} time and again" if errors else "no answer"
-    return type(error_for(kind.upper()))(f"the shards do not take the replay: {reason}")
+    reason = writer.problem or f"repeated {kind.upper()}" if errors else "no answer"
+    return type(error_for(kind.upper()))(f"shards refuse the replay: {reason}")
 
 
 def _base(first: Replayed, now: float) -> float:

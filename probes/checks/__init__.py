@@ -1,4 +1,6 @@
-"""The check pipeline: small checks, each in a file of its own, run in order over a reading.
+"""Check pipeline: small checks, run in order over each reading.
+
+Each is in a file of its own.
 
 A check is a factory ``(resource_set, settings) -> Check``; the Check is called once per
 reading and sets the code of samples that fail. A check only marks samples whose code is

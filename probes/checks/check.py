@@ -1,4 +1,4 @@
-"""What a check is, the columns that checks look at and how they mark samples."""
+"""Check type, with the columns checks look at and the marking of samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def setting(settings: CheckSettings, parameter: Parameter) -> float:
     """A number of the check's table. Raises TypeError if it is invalid: the configuration promised one."""
     value = settings.get(parameter.name, parameter.default)
     if not isinstance(value, int | float):
-        raise TypeError(f"{parameter.name} = {value!r} is no number")
+        raise TypeError(f"{parameter.name} = {value!r}: expected a number")
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""The first sample of an epoch: a counter without a predecessor has no rate: FIRST.
+"""FIRST: a counter without a predecessor has no rate.
 
 Applies to rates without a value of entities that were not in the reading before; a new
 process, a reused pid or a migrated VM is a new entity. What a tool did print is not touched.
@@ -40,4 +40,4 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     return check
 
 
-CHECK = CheckKind("The first sample of an epoch, which has no rate yet: FIRST.", build)
+CHECK = CheckKind("First sample of an epoch, which has no rate yet: FIRST.", build)

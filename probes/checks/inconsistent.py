@@ -1,4 +1,4 @@
-"""Figures of one row that contradict each other: INCONSISTENT.
+"""INCONSISTENT: figures of one row contradict each other.
 
 - Host: user + system + idle + iowait + steal + guest must be 1 within ``tolerance``.
 - Process, VM: user + system + guest must be ``cpu_ratio`` within ``tolerance`` (of a core,
@@ -29,7 +29,7 @@ _GUEST = "cpu_guest_ratio"
 _PARTS = ("cpu_user_ratio", "cpu_system_ratio", _GUEST)
 _WHOLE = "cpu_ratio"
 
-_TOLERANCE = Parameter("tolerance", 0.05, 0, 1, "how far the shares of the CPU may be off 1")
+_TOLERANCE = Parameter("tolerance", 0.05, 0, 1, "maximum deviation from 1 of the sum of CPU shares")
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
@@ -94,7 +94,7 @@ def _mark(reading: Reading, parts: list[int], whole: int, tolerance: float) -> N
 
 
 CHECK = CheckKind(
-    "Figures of one row that contradict each other, as shares of the CPU that do not add up: INCONSISTENT.",
+    "Contradictory figures of one row, such as CPU shares that do not add up: INCONSISTENT.",
     build,
     (_TOLERANCE,),
 )

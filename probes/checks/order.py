@@ -1,4 +1,4 @@
-"""The time of a source stood still or went back: ORDER.
+"""ORDER: time of a source stood still or went back.
 
 The whole reading is marked, and only it: the next one is compared with it, so a clock that
 steps back an hour costs one reading and not an hour of them.
@@ -27,4 +27,4 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     return check
 
 
-CHECK = CheckKind("The time of a source stood still or went back: ORDER.", build)
+CHECK = CheckKind("Time of a source that stood still or went back: ORDER.", build)

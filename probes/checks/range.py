@@ -1,4 +1,6 @@
-"""Physical range, the first check of all (Andreolini et al., CloudCP 2011): RANGE.
+"""RANGE: a value outside its physical range (Andreolini et al., CloudCP 2011).
+
+It is the first check of all.
 
 A value must lie in [low, high] of its metric, or of ``checks.range.limits``; what the machine that was sampled can do
 is that of the check ``rate``. Infinite values fail; NaN is no value and has no range, its reason comes from elsewhere.
@@ -18,7 +20,7 @@ from probes.sampling.reading import Reading
 
 _FINITE = 1.7976931348623157e308
 
-_LIMITS = Parameter("limits", {}, 0, 0, "metric = [low, high], inclusive, in place of the metric's own limits")
+_LIMITS = Parameter("limits", {}, 0, 0, "metric = [low, high], inclusive, instead of the metric's own limits")
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
@@ -44,7 +46,7 @@ def _limits(resource_set: ResourceSet, own: object) -> list[tuple[float, float]]
 
 
 CHECK = CheckKind(
-    "A value outside what is physically possible, NaN or infinite: RANGE.",
+    "Physically impossible, NaN or infinite value: RANGE.",
     build,
     (_LIMITS,),
 )

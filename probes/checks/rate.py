@@ -1,4 +1,4 @@
-"""More than the machine has, RANGE, or than can be in an interval, RATE.
+"""RATE: more than an interval allows; RANGE: more than the machine has.
 
 ``BOUNDS`` is the one table of what may pass in an interval, with a reason for each row. Interval and counters are
 measured at different moments and in different units, hence the tolerances:
@@ -26,7 +26,7 @@ from probes.sampling.native import COLUMNS
 from probes.sampling.reading import Reading
 
 TOLERANCE = 0.05
-_TOLERANCE = Parameter("tolerance", TOLERANCE, 0, 1, "part by which a rate may exceed the possible")
+_TOLERANCE = Parameter("tolerance", TOLERANCE, 0, 1, "fraction by which a rate may exceed its maximum")
 #: Seconds by which an interval may be longer than it was measured: two ticks, or a wait for a core before the read.
 LATE_SECONDS = 0.02
 #: What the kinds of ticks of /proc/stat may be together, where 1 is what each may be: a tickless kernel measures idle
@@ -200,7 +200,7 @@ def _limits(resource_set: ResourceSet) -> list[_Limit]:
 
 
 CHECK = CheckKind(
-    "More than the machine has (RANGE) or can do (RATE), as traffic above the link speed.",
+    "Value above the machine's capacity (RANGE) or rate (RATE), such as traffic above link speed.",
     build,
     (_TOLERANCE,),
 )

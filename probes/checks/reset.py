@@ -1,4 +1,4 @@
-"""A counter that went back, as vmstat shows it: RESET.
+"""RESET: a counter went back, as vmstat shows it.
 
 vmstat subtracts unsigned numbers and casts the result to 32 bits (src/vmstat.c), so a
 counter that went back by k prints 2^32 - k per second. A host that has really seen 2^31
@@ -51,4 +51,4 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     return check
 
 
-CHECK = CheckKind("A counter that went back: RESET, never a negative rate.", build)
+CHECK = CheckKind("Counter that went back: RESET, never a negative rate.", build)

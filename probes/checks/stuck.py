@@ -1,4 +1,4 @@
-"""A source that repeats itself although time passes: STUCK.
+"""STUCK: a source repeats itself although time passes.
 
 The readings of ``ticks`` ticks in a row are equal in every figure and for every entity. That
 alone is what an idle process looks like, so it counts only where at least two rates of
@@ -19,7 +19,7 @@ _JITTERY = ("1/s", "bytes/s")
 _MIN_RATE = 10.0
 _MIN_RATES = 2
 
-_TICKS = Parameter("ticks", 10, 2, 86400, "equal readings in a row that make a source stuck")
+_TICKS = Parameter("ticks", 10, 2, 86400, "number of equal consecutive readings of a stuck source")
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
@@ -52,7 +52,7 @@ def _moving(values: array[float], rates: list[int], width: int) -> bool:
 
 
 CHECK = CheckKind(
-    "A source that repeats itself although time passes: STUCK.",
+    "Source that repeats its values although time passes: STUCK.",
     build,
     (_TICKS,),
 )

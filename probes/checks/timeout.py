@@ -1,4 +1,4 @@
-"""The source did not answer within its tick: TIMEOUT.
+"""TIMEOUT: no answer from the source within its tick.
 
 A source that is late still owes its entities a reading: ``timed_out`` makes it, without a
 value. The check marks any reading in which no sample has a value or another reason.
@@ -41,4 +41,4 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
     return check
 
 
-CHECK = CheckKind("A source that did not answer within its tick: TIMEOUT.", build)
+CHECK = CheckKind("Source that did not answer within its tick: TIMEOUT.", build)

@@ -1,4 +1,4 @@
-"""What ``_process_step.c`` shares with the definitions in Python: one table, compared when a source is imported.
+"""Agreement of ``_process_step.c`` with Python: one table, compared at import.
 
 ``PROCESSES`` is that of ``probes.sampling.native``, once it agrees.
 """

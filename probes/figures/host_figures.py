@@ -1,4 +1,4 @@
-"""The host's own figures from /proc/stat, /proc/meminfo and /proc/vmstat (proc(5)).
+"""Host figures from /proc/stat, /proc/meminfo and /proc/vmstat (proc(5)).
 
 They mean what vmstat prints: ``r`` and ``b`` as the kernel counts them (a reader of the
 file is running, so an idle machine has one), memory_cache = Cached + SReclaimable, paging

@@ -1,4 +1,6 @@
-"""The host's own figures read together: ``_process_step.c`` does what the groups of figures here would do one by one.
+"""Host figures read together by ``_process_step.c``, in one call.
+
+It does what the groups of figures here would do one by one.
 
 What it does not know, as figures that were added later, is left to the groups themselves; so are huge pages where
 /proc/meminfo does not say that there are none.

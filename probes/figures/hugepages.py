@@ -1,4 +1,6 @@
-"""Huge pages of the host (Documentation/admin-guide/mm/hugetlbpage.rst): memory that only guests which ask for it get.
+"""Huge pages of the host: memory that only guests which ask for it get.
+
+See Documentation/admin-guide/mm/hugetlbpage.rst.
 
 A pool is taken from ordinary memory when it is made: MemAvailable leaves all of its pages out, free ones too. Figures
 of 2 MiB and 1 GiB have columns of their own; other sizes count in the columns of all sizes. As in the kernel, total has
@@ -30,9 +32,7 @@ _DIRECTORY = re.compile(r"hugepages-(\d{1,12})kB", re.ASCII)
 
 METRICS = (
     bytes_gauge("hugepages_total_bytes", "memory in huge pages of all sizes (Hugetlb)"),
-    bytes_gauge(
-        "hugepages_available_bytes", "free huge pages of all sizes that nothing has reserved: part of no MemAvailable"
-    ),
+    bytes_gauge("hugepages_available_bytes", "unreserved free huge pages of all sizes, not part of MemAvailable"),
     bytes_gauge("hugepages_2m_total_bytes", "memory in huge pages of 2 MiB (nr_hugepages)"),
     bytes_gauge("hugepages_2m_free_bytes", "free huge pages of 2 MiB, reserved ones included (free_hugepages)"),
     bytes_gauge("hugepages_2m_reserved_bytes", "huge pages of 2 MiB reserved and not yet in use (resv_hugepages)"),

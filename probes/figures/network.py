@@ -1,4 +1,6 @@
-"""Network traffic from /proc/net/dev and link speeds from /sys/class/net (sysfs-class-net).
+"""Network totals of the host: /proc/net/dev, link speeds from /sys/class/net.
+
+See sysfs-class-net.
 
 Host totals count the interfaces that have a device behind them (``/sys/class/net/NAME/device``):
 loopback, bridges, taps, bonds and VLANs would count the same bytes again. Where no

@@ -1,4 +1,6 @@
-"""Pressure stall information (PSI) from /proc/pressure (Documentation/accounting/psi.rst).
+"""Pressure stall information (PSI) from /proc/pressure.
+
+See Documentation/accounting/psi.rst.
 
 The kernel's ``total`` is microseconds of stall since boot: its growth over the measured
 interval is the share of the time that was lost, without the averaging of avg10.
@@ -28,11 +30,11 @@ def _pressure(name: str, text: str) -> Metric:
 
 
 METRICS = (
-    _pressure("pressure_cpu_some_ratio", "time in which some task waited for a core (PSI)"),
-    _pressure("pressure_memory_some_ratio", "time in which some task waited for memory (PSI)"),
-    _pressure("pressure_memory_full_ratio", "time in which all tasks waited for memory (PSI)"),
-    _pressure("pressure_io_some_ratio", "time in which some task waited for I/O (PSI)"),
-    _pressure("pressure_io_full_ratio", "time in which all tasks waited for I/O (PSI)"),
+    _pressure("pressure_cpu_some_ratio", "time for which some task waited for a core (PSI)"),
+    _pressure("pressure_memory_some_ratio", "time for which some task waited for memory (PSI)"),
+    _pressure("pressure_memory_full_ratio", "time for which all tasks waited for memory (PSI)"),
+    _pressure("pressure_io_some_ratio", "time for which some task waited for I/O (PSI)"),
+    _pressure("pressure_io_full_ratio", "time for which all tasks waited for I/O (PSI)"),
 )
 
 

@@ -1,4 +1,6 @@
-"""One process read from /proc: the sixteen figures that pidstat prints, from four files kept open.
+"""Process files of /proc: pidstat's sixteen figures of one process.
+
+Four files are kept open.
 
 /proc/PID/stat gives CPU time, faults and memory of the whole process; like pidstat,
 /proc/PID/status (context switches) and /proc/PID/schedstat (time spent waiting for a

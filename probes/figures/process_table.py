@@ -1,4 +1,4 @@
-"""The processes that are read together: in C in one call where that could be compiled, else one after the other."""
+"""Process table: all processes in one call of C code, else one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProcessTable(Protocol):
     """Processes with their open files, in the order in which they were added."""
 
     def pids(self) -> Collection[int]:
-        """Those that are in it."""
+        """Pids in the table."""
 
     def add(self, pid: int, start: int, wanted: frozenset[int], delays: bool, kept: frozenset[int]) -> None:
         """Open the files of a process; the arguments are those of ``ProcessFiles``. Raises OSError when it is gone."""

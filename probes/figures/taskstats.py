@@ -1,4 +1,4 @@
-"""Context switches and waiting time of a thread through the kernel's taskstats interface.
+"""Taskstats: context switches and waiting time of a thread, by netlink.
 
 /proc/PID/status costs four times as much as all other files of a process that a probe needs, because the
 kernel formats everything else that is in it; taskstats (Documentation/accounting/taskstats.rst)

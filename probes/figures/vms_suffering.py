@@ -1,4 +1,4 @@
-"""How much the VMs of a host suffer, of what the source of its VMs found last: all together, and the worst of them.
+"""VM suffering of a host: total and worst, from the last VM reading.
 
 MISSING where no VMs are read, or where what one of them suffers is not known. One that has just come adds nothing yet.
 """
@@ -13,8 +13,8 @@ from probes.sampling.host_facts import HostFacts, Suffering
 from probes.sampling.metric_kinds import cores
 
 METRICS = (
-    cores("vms_suffering_ratio", "vcpu_suffering_ratio of all its VMs together"),
-    cores("vms_worst_suffering_ratio", "vcpu_suffering_ratio of the VM that suffers most"),
+    cores("vms_suffering_ratio", "total vcpu_suffering_ratio of its VMs"),
+    cores("vms_worst_suffering_ratio", "highest vcpu_suffering_ratio of a VM"),
 )
 _TICKS = 2.5  #: for which what was found is that of now
 

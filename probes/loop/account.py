@@ -1,4 +1,4 @@
-"""The probe's account of itself: what it costs, how well it kept its time, what it reads from."""
+"""Account of the probe: cost, punctuality and sources."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from probes.sampling.procfs import number_after, read_once
 #: With their numbers (include/uapi/linux/capability.h): to open /proc/PID/io of another user, and to read it.
 _READS_OTHERS = (("CAP_DAC_READ_SEARCH", 2), ("CAP_SYS_PTRACE", 19))
 _USES = (
-    (_READS_OTHERS, "how much processes of other users read and write is not known"),
-    ((("CAP_NET_ADMIN", 12),), "how often and how long processes wait is read from /proc, which takes more CPU time"),
+    (_READS_OTHERS, "disk I/O of other users' processes is unknown"),
+    ((("CAP_NET_ADMIN", 12),), "waits and context switches are read from /proc, which takes more CPU time"),
 )
 
 

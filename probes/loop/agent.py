@@ -1,4 +1,6 @@
-"""The agent: what runs on every host. Lean: started by ``shardpulse probe``, which it replaces.
+"""Agent: the lean process on every host, started by ``shardpulse probe``.
+
+It replaces the command.
 
 SIGHUP rereads the configuration, in a child, so that ticks go on meanwhile; a bad one leaves
 everything as it is. SIGTERM and SIGINT stop in order: tools first, then the outbox is
@@ -72,13 +74,13 @@ def _unexpected(error: Exception) -> int:
         _output_failed()
         return EXIT_OK  # the reader (head, a pager) has had enough
     if isinstance(error, OSError) and (_output_failed() or error.errno == errno.ENOSPC):
-        report.error(f"the output cannot be written: {error.strerror}")
+        report.error(f"cannot write output: {error.strerror}")
         return EXIT_FAILURE
     if os.environ.get(_DEBUG):
         import traceback
 
         report.error(traceback.format_exc())
-    report.error(f"{type(error).__name__}: {error} (a fault of shardpulse; {_DEBUG}=1 shows where)")
+    report.error(f"internal error (bug): {type(error).__name__}: {error}; set {_DEBUG}=1 for a traceback")
     return EXIT_INTERNAL
 
 
@@ -105,7 +107,7 @@ def _signer(number: str, secret: str) -> Callable[[bytes], bytes]:
 
 def _why_refused(reason: str) -> str:
     if reason == SIGNATURE:
-        return "signature: it asks for one of this host ([probe.signing] key_file)"
+        return "signature: a signature of this host is required ([probe.signing] key_file)"
     if reason == LIMIT:
         return "limit: this host exceeds [filter.limits] of the filter; `shardpulse status` says which"
     return reason
@@ -158,7 +160,7 @@ class Agent:
         if settings.signing is not None:
             self._writer.sign_with(_signer(*settings.signing))
         if outbox.denied:
-            report.warn(f"{outbox.denied}; frames are kept in memory, and those unsent are lost when this probe ends")
+            report.warn(f"{outbox.denied}; frames are kept in memory, and unsent ones are lost when this probe exits")
         return self._writer
 
     def run(self) -> int:
@@ -170,7 +172,7 @@ class Agent:
         gc.disable()  # the loop makes no cycles; what a reload leaves behind is collected then
         self._notifier.ready()
         if (missing := lacking()) and {"processes", "vms"} & {module.name for module in self._probe.modules}:
-            report(f"it runs without {missing}")
+            report(f"running without {missing}")
         while not self._stopped() and time.monotonic() < end:
             compiler = self._reload.fileno()
             also = compiler if compiler >= 0 else self._wakeup
@@ -211,9 +213,9 @@ class Agent:
         settings = settings._replace(ticks=old.ticks, seconds=old.seconds)
         try:
             self._apply(settings, old)
-            report("the new configuration is in force")
+            report("new configuration in effect")
         except ShardpulseError as error:  # such as a ring that cannot be had
-            report.warn(f"{error}; the old configuration stays in force")
+            report.warn(f"{error}; configuration unchanged")
             self._apply(old, settings)
         gc.collect()
         gc.freeze()
@@ -244,11 +246,11 @@ class Agent:
         problem = writer.problem
         if problem:
             kind = problem if writer.needs_a_person else ""
-            self._log.lasts(SHARDS, f"{problem}; frames are kept meanwhile", kind)
+            self._log.lasts(SHARDS, f"{problem}; frames are kept", kind)
             if writer.not_admitted and not self._sending:
                 raise AdmissionError(problem)
             if self._give_up and not self._sending and time.monotonic() > self._give_up:
-                raise UnavailableError(f"no shard has answered for {self._settings.wait:g} s: {problem}")
+                raise UnavailableError(f"no shard answered within {self._settings.wait:g} s: {problem}")
         elif not self._sending:
             self._sending = True
             self._log.over(SHARDS)
@@ -260,21 +262,24 @@ class Agent:
         """Say that another machine has the same name, and when it has no more."""
         if writer.contested:
             host = f"host {self._settings.host} (this one has {self._probe.machine})"
-            told = f"a second sender uses the name of {host}: none of its figures is VALID, the younger one's not taken"
-            self._log.lasts(_NAME, f"{told}; give each machine a name of its own ([host] name)", patience=0.0)
+            told = (
+                f"two senders use the name of {host}: none of its figures is VALID, and frames of the "
+                "younger sender are refused"
+            )
+            self._log.lasts(_NAME, f"{told}; give each machine its own name ([host] name)", patience=0.0)
         else:
-            self._log.over(_NAME, f"nobody else uses the name of host {self._settings.host} any more")
+            self._log.over(_NAME, f"no other sender uses the name of host {self._settings.host} any more")
 
     def _report_refusal(self, writer: Writer) -> None:
         """Say that the filter refuses the frames, and when it takes them again."""
         if writer.refused:
             told = f"the filter refuses the frames of host {self._settings.host}: {_why_refused(writer.refused)}"
-            self._log.lasts(_REFUSED, f"{told}; they are kept meanwhile", patience=0.0)
+            self._log.lasts(_REFUSED, f"{told}; they are kept", patience=0.0)
         else:
-            self._log.over(_REFUSED, f"the frames of host {self._settings.host} are taken again")
+            self._log.over(_REFUSED, f"frames of host {self._settings.host} are accepted again")
 
     def _end(self) -> int:
-        self._notifier.stopping("sending what is left")
+        self._notifier.stopping("sending remaining frames")
         for number in (signal.SIGTERM, signal.SIGINT):  # a second one ends the drain
             signal.signal(number, signal.SIG_DFL)
         self._probe.close()
@@ -282,7 +287,7 @@ class Agent:
             self._writer.set_extra_status(self._probe.account())
             if not self._writer.finish(_DRAIN_SECONDS):
                 unsent = self._writer.account()["unsent_frames"]
-                report.warn(f"stopped with {unsent} frames unsent; the next start sends them")
+                report.warn(f"stopped with {unsent} unsent frames, which are sent after the next start")
             self._writer.close()
         return EXIT_OK
 

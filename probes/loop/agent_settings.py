@@ -1,4 +1,4 @@
-"""What the agent needs to know, resolved from the configuration: plain values as JSON.
+"""Agent settings, resolved from the configuration: plain values as JSON.
 
 The configuration is read and validated with tools that would cost every probe several
 megabytes, so another process does that (``probes.probe_command``) and hands over the
@@ -88,7 +88,7 @@ def decode(data: bytes) -> AgentSettings:
         document["compiler"] = tuple(document["compiler"])
         return AgentSettings(**document)
     except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"no agent settings: {error}") from error
+        raise DataError(f"invalid agent settings: {error}") from error
 
 
 class Reload:
@@ -124,7 +124,7 @@ class Reload:
             )
         except OSError as error:
             os.close(ours)
-            self._report(f"the configuration cannot be reread: {error}; the old one stays in force")
+            self._report(f"cannot reload the configuration: {error}; configuration unchanged")
             return
         finally:
             os.close(theirs)
@@ -158,5 +158,5 @@ class Reload:
                 return decode(self._data)
             except DataError as error:
                 self._report(str(error))
-        self._report("the new configuration is not acceptable; the old one stays in force")
+        self._report("invalid new configuration; configuration unchanged")
         return None

@@ -1,4 +1,4 @@
-"""A dry run: what the probe would send, as JSON Lines on stdout, without shards.
+"""Dry run of the probe: readings as JSON Lines on stdout, without shards.
 
 One object per reading: ``time, tick, resource_set, entities [{name, kind, stable, labels, metrics
 {name: value}, invalid {name: {value, code}}}]``; a value that does not exist is null, one that

@@ -1,4 +1,7 @@
-"""A monitor module: source -> checks -> frame, for one resource set at its own interval."""
+"""Monitor module: source -> checks -> frame, for one resource set.
+
+It has its own interval.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,7 @@ class Module:
             reading = self.source.timed_out(wall, monotonic)
             self.timeouts += bool(reading is None or reading.entities)
             if _SOURCES.informs:
-                _SOURCES.info("brought nothing in time", set=self.name, source=self.source.name, tick=tick)
+                _SOURCES.info("delivered nothing in time", set=self.name, source=self.source.name, tick=tick)
         if reading is not None:
             self.emit(reading, tick)
 

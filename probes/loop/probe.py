@@ -1,4 +1,4 @@
-"""The probe: one loop that runs all modules of a host and sends what they read.
+"""Probe loop: runs all modules of a host and sends their readings.
 
 Single-threaded over poll(2): absolute deadlines of the modules, pipes of the tools, the socket of
 the writer. Nothing in it waits for anything else, so a stuck source, tool or shard never

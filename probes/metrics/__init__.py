@@ -1,4 +1,4 @@
-"""The metric tables: every column that shardpulse knows, in wire order.
+"""Metric tables: every built-in column, in wire order.
 
 Names, order and units are the same whatever the source (vmstat, pidstat, procfs), so
 that a decision rule never asks where a figure came from. ``low`` and ``high`` are what
@@ -42,7 +42,7 @@ _VMSTAT = (
     tasks("tasks_runnable", "tasks running or waiting for a core (vmstat r)"),
     tasks("tasks_blocked", "tasks blocked on I/O (vmstat b)"),
     bytes_gauge("swap_used_bytes", "swap in use (vmstat swpd)"),
-    bytes_gauge("memory_free_bytes", "memory that nobody uses (vmstat free, MemFree)"),
+    bytes_gauge("memory_free_bytes", "unused memory (vmstat free, MemFree)"),
     bytes_gauge("memory_buffers_bytes", "buffers of block devices (vmstat buff, Buffers)"),
     bytes_gauge("memory_cache_bytes", "page cache and reclaimable slab (vmstat cache, Cached + SReclaimable)"),
     byte_rate("swap_in_bytes_per_second", "read back from swap (vmstat si)"),
@@ -59,7 +59,7 @@ _VMSTAT = (
     share("cpu_system_ratio", "CPU time in the kernel, interrupts included, of all cores"),
     share("cpu_idle_ratio", "CPU time idle without outstanding I/O, of all cores"),
     share("cpu_iowait_ratio", "CPU time idle with outstanding I/O, of all cores"),
-    share("cpu_steal_ratio", "CPU time that the hypervisor gave to others, of all cores"),
+    share("cpu_steal_ratio", "CPU time given to others by the hypervisor, of all cores"),
     share("cpu_guest_ratio", "CPU time that ran guests, niced guests included, of all cores"),
 )
 
@@ -68,10 +68,10 @@ HOST = ResourceSet(
     (
         *_VMSTAT,
         bytes_gauge("memory_total_bytes", "memory of the host (MemTotal)"),
-        bytes_gauge("memory_available_bytes", "memory that could be had without swapping (MemAvailable)"),
+        bytes_gauge("memory_available_bytes", "memory available without swapping (MemAvailable)"),
         count("cpu_count", "CPUs online"),
         share("cpu_worst_core_ratio", "CPU time of the busiest core, without idle and iowait"),
-        share("cpu_core_spread_ratio", "how much busier the busiest core is than the idlest"),
+        share("cpu_core_spread_ratio", "CPU time of the busiest core minus that of the idlest"),
         *_NETWORK,
         Metric(
             "link_speed_bytes_per_second",
@@ -79,7 +79,7 @@ HOST = ResourceSet(
             GAUGE,
             0.0,
             MAX_BYTES_PER_SECOND,
-            "speed of the links that are up, if all have one",
+            "total speed of the links that are up, if known for all",
         ),
         *(metric for name in HOST_FIGURES for metric in import_module(name).METRICS),
     ),
@@ -89,13 +89,15 @@ _PROCESS_METRICS = (
     cores("cpu_user_ratio", "CPU time in user mode, guests excluded (pidstat %usr)"),
     cores("cpu_system_ratio", "CPU time in the kernel (pidstat %system)"),
     cores("cpu_guest_ratio", "CPU time that ran a guest (pidstat %guest)"),
-    cores("cpu_wait_ratio", "time that its first thread was runnable and waited for a core (pidstat %wait)"),
-    cores("cpu_ratio", "CPU time in all: user, guest and kernel (pidstat %CPU)"),
+    cores("cpu_wait_ratio", "time for which its first thread was runnable and waited for a core (pidstat %wait)"),
+    cores("cpu_ratio", "total CPU time: user, guest and kernel (pidstat %CPU)"),
     event_rate("minor_faults_per_second", "page faults without I/O (pidstat minflt/s)"),
     event_rate("major_faults_per_second", "page faults with I/O (pidstat majflt/s)"),
     bytes_gauge("memory_virtual_bytes", "address space in use (pidstat VSZ)"),
     bytes_gauge("memory_resident_bytes", "memory in use (pidstat RSS); of a VM, its huge pages included"),
-    Metric("memory_ratio", "ratio", GAUGE, 0.0, 1.0, "resident memory of the host's memory (pidstat %MEM)"),
+    Metric(
+        "memory_ratio", "ratio", GAUGE, 0.0, 1.0, "resident memory as a fraction of the host's memory (pidstat %MEM)"
+    ),
     byte_rate("disk_read_bytes_per_second", "read from storage (pidstat kB_rd/s)"),
     byte_rate("disk_write_bytes_per_second", "written, or to be written, to storage (pidstat kB_wr/s)"),
     byte_rate("disk_write_cancelled_bytes_per_second", "writes that a truncation saved (pidstat kB_ccwr/s)"),
@@ -107,8 +109,10 @@ _PROCESS_METRICS = (
         MAX_EVENTS_PER_SECOND,
         "clock ticks (1/100 s) of waiting for block I/O in the interval, not per second (pidstat iodelay)",
     ),
-    event_rate("voluntary_switches_per_second", "times its first thread gave up its core (pidstat cswch/s)"),
-    event_rate("involuntary_switches_per_second", "times its first thread lost its core (pidstat nvcswch/s)"),
+    event_rate("voluntary_switches_per_second", "voluntary context switches of its first thread (pidstat cswch/s)"),
+    event_rate(
+        "involuntary_switches_per_second", "involuntary context switches of its first thread (pidstat nvcswch/s)"
+    ),
 )
 
 PROCESSES = ResourceSet("processes", _PROCESS_METRICS)
@@ -118,13 +122,15 @@ VMS = ResourceSet(
     "vms",
     (
         *(metric for metric in _PROCESS_METRICS if metric.name != "cpu_wait_ratio"),
-        count("vcpu_count", "virtual CPUs that the guest has now"),
-        bytes_gauge("memory_assigned_bytes", "memory given to the guest, memory devices included"),
+        count("vcpu_count", "current number of vCPUs of the guest"),
+        bytes_gauge("memory_assigned_bytes", "memory assigned to the guest, memory devices included"),
         *_NETWORK,
-        cores("vcpu_run_ratio", "time that its vCPUs ran (libvirt vcpu.N.time)"),
-        cores("vcpu_delay_ratio", "time that its vCPUs could run and did not (CPU ready; libvirt vcpu.N.delay)"),
-        cores("vcpu_throttled_ratio", "time that CPU limits of its cgroups kept it from running (cpu.stat)"),
-        cores("vcpu_suffering_ratio", "delay less throttled time, at least 0: what others on the host took from it"),
+        cores("vcpu_run_ratio", "run time of its vCPUs (libvirt vcpu.N.time)"),
+        cores(
+            "vcpu_delay_ratio", "time for which its vCPUs were ready but did not run (CPU ready; libvirt vcpu.N.delay)"
+        ),
+        cores("vcpu_throttled_ratio", "time for which it was throttled by CPU limits of its cgroups (cpu.stat)"),
+        cores("vcpu_suffering_ratio", "delay less throttled time, at least 0: time taken by others on the host"),
         Metric(
             vm_state.METRIC,
             "state",
@@ -141,7 +147,7 @@ _SHARES = (
     share("cpu_system_ratio", "CPU time in the kernel, interrupts included"),
     share("cpu_idle_ratio", "CPU time idle without outstanding I/O"),
     share("cpu_iowait_ratio", "CPU time idle with outstanding I/O"),
-    share("cpu_steal_ratio", "CPU time that the hypervisor gave to others"),
+    share("cpu_steal_ratio", "CPU time given to others by the hypervisor"),
     share("cpu_guest_ratio", "CPU time that ran guests, niced guests included"),
 )
 
@@ -153,7 +159,7 @@ PARTS = (
         (
             *_SHARES,
             bytes_gauge("memory_total_bytes", "memory of the node (MemTotal)"),
-            bytes_gauge("memory_free_bytes", "memory of the node that nobody uses (MemFree)"),
+            bytes_gauge("memory_free_bytes", "unused memory of the node (MemFree)"),
             bytes_gauge("memory_cache_bytes", "page cache and reclaimable slab (FilePages + SReclaimable)"),
             bytes_gauge("hugepages_total_bytes", "memory of the node in huge pages of all sizes (nr_hugepages)"),
             bytes_gauge("hugepages_free_bytes", "free huge pages of all sizes, reserved ones included"),
@@ -176,7 +182,7 @@ PARTS = (
             bytes_gauge("space_total_bytes", "size of the file system (statvfs f_blocks)"),
             bytes_gauge("space_available_bytes", "free space for users other than root (statvfs f_bavail)"),
             files("inodes_total", "files that the file system can hold (statvfs f_files)"),
-            files("inodes_available", "files that can still be made (statvfs f_favail)"),
+            files("inodes_available", "files that can still be created (statvfs f_favail)"),
         ),
     ),
 )
@@ -200,7 +206,7 @@ STORAGE = ResourceSet(
             GAUGE,
             0.0,
             1000.0,
-            "deviation of the throughput of intervals of half a second or less, of their mean (fio bw_dev / bw_mean)",
+            "relative standard deviation of throughput over intervals of at most half a second (fio bw_dev / bw_mean)",
         ),
     ),
 )

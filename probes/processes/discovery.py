@@ -1,4 +1,4 @@
-"""Discovery: which processes and virtual machines there are, and which of them to watch.
+"""Discovery of processes and VMs, and choice of those to watch.
 
 All of /proc is listed once in a round of scans; in between only pids that are new are looked into
 (``newcomers``). A process that is younger than the time between two scans is looked into twice, because right
@@ -44,7 +44,8 @@ def is_daemon(command: str) -> bool:
 
 
 class Selection(NamedTuple):
-    """Which processes to watch. ``commands`` and ``cgroups`` are regular expressions; ``limit`` bounds their number."""
+    """Selection of processes to watch. ``commands`` and ``cgroups`` are regular expressions; ``limit`` bounds their
+    number."""
 
     every: bool = True
     commands: tuple[str, ...] = ()
@@ -146,7 +147,7 @@ class Discovery:
             self._choose_again()
 
     def _come(self, every: bool) -> list[int]:
-        """Who has come since the last look; ``every``: list all."""
+        """Processes that have come since the last scan; ``every``: list all."""
         new = self._newcomers.look(len(self._listed))
         if new is None:
             self._kernel.clear()  # their pids may have gone round

@@ -1,4 +1,6 @@
-"""Which of some processes have ended, reaped or not: by pidfd_open(2), Linux 5.3. Where there is none, none has.
+"""Exit detection of processes by pidfd_open(2), reaped or not (Linux 5.3).
+
+Where there is no pidfd_open, none has ended.
 
 A process that nobody has reaped yet still has its files in /proc, and would be taken for an idle one.
 """

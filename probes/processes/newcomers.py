@@ -1,4 +1,4 @@
-"""Which processes have come since the last look, without listing /proc.
+"""Newcomers: processes started since the last scan, without listing /proc.
 
 Listing takes the kernel a microsecond per process, new or not. It hands out pids in turn, and /proc/loadavg names the
 newest (proc(5)), so that those in between are all that can be new. Threads have pids of the same row. A pid that was
@@ -23,7 +23,7 @@ class Newcomers:
         self._in_turn = _is_own(proc)
 
     def look(self, known: int) -> list[int] | None:
-        """Those that are processes now. None when they are unknown, or when listing all, of whom about ``known``
+        """Newcomers that are processes now. None when they are unknown, or when listing all, of whom about ``known``
         exist, is cheaper."""
         before = self._before = self._newest
         self._newest = self._read() if self._in_turn else 0

@@ -1,4 +1,4 @@
-"""What checks and frames ask about a whole reading: one question, one pass over all values.
+"""Column questions of checks and frames, one pass over a reading each.
 
 ``values`` are float64, row by row (``Reading.values``). ``_columns.c`` answers the same where it could be compiled:
 ``probes.sampling.native.COLUMNS`` is one of the two.

@@ -1,4 +1,4 @@
-"""What sources know about the machine that they sample: names, units, sizes."""
+"""Host facts used by sources: names, units, sizes."""
 
 from __future__ import annotations
 

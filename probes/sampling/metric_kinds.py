@@ -1,4 +1,4 @@
-"""Metrics of the usual kinds: unit, kind and the limits that no machine can leave.
+"""Metric kinds: unit, kind, and limits that no machine can exceed.
 
 - tasks and CPUs: PID_MAX_LIMIT (include/linux/threads.h) and the largest NR_CPUS;
 - bytes of memory: 2^57, the address space of five-level paging;

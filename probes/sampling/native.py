@@ -1,4 +1,6 @@
-"""The probe's step in C, where it could be compiled: the same figures for half of the CPU time.
+"""Native step of the probe, where it could be compiled.
+
+It computes the same figures for half of the CPU time.
 
 PROCESSES is the module ``probes.sources._process_step``, which reads the host as well, and COLUMNS is
 ``probes._columns``. Where they were not compiled, or are switched off (``acquisition.compiled``), PROCESSES is None,
@@ -15,7 +17,7 @@ from acquisition.model import codes
 
 
 def chosen() -> compiled.ChosenStep:
-    """Which step the probe runs, and what to do for the native one."""
+    """Step that the probe runs, and how to get the native one."""
     return compiled.chosen(PROCESSES is not None, compiled.PYTHON)
 
 

@@ -1,4 +1,4 @@
-"""Files of /proc that are read again and again: descriptors stay open.
+"""Open files of /proc, read repeatedly through their descriptors.
 
 Reading an open file from offset 0 costs half of opening, reading and closing it
 (docs/decisions/0011), and a descriptor of /proc/PID/… stays bound to that very process: once it

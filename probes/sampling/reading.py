@@ -1,4 +1,4 @@
-"""A reading: one resource set at one tick, on its way from a source through the checks to a frame."""
+"""Reading: one resource set at one tick, between source and frame."""
 
 from __future__ import annotations
 

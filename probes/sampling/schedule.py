@@ -1,4 +1,6 @@
-"""When modules run: absolute deadlines on the wall clock's grid, waited for on the monotonic clock.
+"""Schedule of modules: deadlines on the wall clock's grid.
+
+They are waited for on the monotonic clock.
 
 Tick t of an interval of i seconds covers the wall-clock time [t i, (t + 1) i)
 (``acquisition.model.ticks``). A host samples at a phase of the interval that is hashed from its

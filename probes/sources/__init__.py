@@ -1,4 +1,4 @@
-"""Sources: what a monitor module reads its resource set from, each in a file of its own.
+"""Sources of monitor modules, one file each.
 
 New source: one file with a ``create(request) -> Source``, one line in REGISTRY, one fixture, one test; then
 ``[probe.SET] source`` takes its name. Only the sources that a host uses are imported: each costs memory in every probe.

@@ -1,4 +1,4 @@
-"""Single cores from /proc/stat (proc(5)): the same shares as those of the host."""
+"""CPU cores from /proc/stat (proc(5)): the same shares as the host's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Free space of file systems (statvfs(3)). Runs in a child: the call hangs where a file server does not answer.
+"""File system free space by statvfs(3), in a child process.
+
+The call hangs where a file server does not answer.
 
 One that hangs makes all of them TIMEOUT, and the child is started again (``probes.sources.in_child``).
 """

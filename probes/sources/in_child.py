@@ -1,4 +1,6 @@
-"""A polled source in a child process, for a library that blocks: its calls may hang, the probe's tick goes on.
+"""Source in a child process, for a library whose calls may block.
+
+The probe's tick goes on meanwhile.
 
 The child (``main``) samples by a schedule of its own, at absolute deadlines, and writes a line per tick, so to the
 probe it is a free-running tool like vmstat: a tick without a line becomes TIMEOUT, and after PATIENCE of them in a
@@ -53,7 +55,7 @@ def main(text: str) -> None:
     except ImportError as error:
         sys.exit(f"shardpulse probe: {task['module']} cannot be imported: {error}")
     if source is None:
-        sys.exit(f"shardpulse probe: {task['module']} cannot work here")
+        sys.exit(f"shardpulse probe: {task['module']} is not available here")
     try:
         phase = options.get("phase")
         phase = phase_of(host_id(facts.name), interval) if phase is None else phase
@@ -130,7 +132,7 @@ def decode(line: bytes, resource_set: ResourceSet, entities: list[Entity]) -> Re
 
 def _entity(number: int, kind: str, stable: str, epoch: str, name: str, labels: dict[str, str]) -> Entity:
     if not 0 <= number < 1 << (8 * _BYTES):
-        raise ValueError(f"{number} is no entity id")
+        raise ValueError(f"invalid entity id {number}")
     return Entity(number, str(kind), str(stable), str(epoch), str(name), {str(k): str(v) for k, v in labels.items()})
 
 

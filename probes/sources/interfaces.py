@@ -1,4 +1,7 @@
-"""Network interfaces from /proc/net/dev (proc(5)), with the speed of their links from /sys/class/net."""
+"""Network interfaces from /proc/net/dev, link speeds from /sys/class/net.
+
+See proc(5).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""NUMA nodes from /sys/devices/system/node (numaif.h, Documentation/ABI/stable/sysfs-devices-node) and /proc/stat."""
+"""NUMA nodes from /sys/devices/system/node and /proc/stat.
+
+See numaif.h and Documentation/ABI/stable/sysfs-devices-node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sources of parts of the host share: a row of figures for each part, by its name."""
+"""Base of sources for host parts: a row of figures per part, by name."""
 
 from __future__ import annotations
 

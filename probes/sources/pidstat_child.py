@@ -145,15 +145,15 @@ def create(request: Request) -> PidstatSource | None:
     """See ``probes.sources``; None, with a report, when pidstat cannot do it."""
     path = find_tool("pidstat")
     if path is None:
-        request.report("pidstat is not installed (Debian: sysstat): processes are read from /proc instead")
+        request.report("pidstat is not installed (Debian: sysstat): reading processes from /proc instead")
         return None
     if request.interval < 1 or request.interval != int(request.interval):
-        request.report(f"pidstat cannot sample every {request.interval:g} s: processes are read from /proc instead")
+        request.report(f"pidstat cannot sample every {request.interval:g} s: reading processes from /proc instead")
         return None
     if request.discovery.limit > _MOST_PIDS:
         request.report(
-            f"pidstat takes at most {_MOST_PIDS} pids, and probe.processes.limit is {request.discovery.limit}: "
-            "processes are read from /proc instead"
+            f"pidstat accepts at most {_MOST_PIDS} pids, but probe.processes.limit is "
+            f"{request.discovery.limit}: reading processes from /proc instead"
         )
         return None
     return PidstatSource(request, path)

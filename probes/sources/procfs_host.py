@@ -1,4 +1,4 @@
-"""The host from /proc and /sys: all metrics of the resource set ``host``."""
+"""Host source from /proc and /sys: all metrics of resource set ``host``."""
 
 from __future__ import annotations
 

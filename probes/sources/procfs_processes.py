@@ -1,4 +1,4 @@
-"""Processes from /proc: the same sixteen figures as pidstat, see ``process_files``."""
+"""Process source from /proc: pidstat's sixteen figures (``process_files``)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Watched:
         return bool(gone)
 
     def found(self) -> list[Found]:
-        """Those that are watched, in the order of ``rows``."""
+        """Watched processes, in the order of ``rows``."""
         return [self._found[pid] for pid in self._table.pids()]
 
     def rows(self) -> tuple[array[float], bytearray]:

@@ -1,4 +1,4 @@
-"""Virtual machines from /proc: a qemu process with the guest that its options describe.
+"""VM source from /proc: qemu processes and the guests in their options.
 
 Figures of the process as in ``procfs_processes`` (the guest's own CPU time is ``cpu_guest_ratio``), the vCPUs that it
 has now and what they have had (``guest_vcpus``), the memory that it was given, its traffic (``guest_traffic``), and its

@@ -1,4 +1,4 @@
-"""How fast this host's storage is: sequential reads and writes with records of several sizes, by fio (fio(1)).
+"""Storage throughput: sequential I/O at several record sizes, by fio (fio(1)).
 
 A run lays a file out, writes all of it with each record size, reads it with each, past the page cache (O_DIRECT), and
 removes it. It takes minutes, so it is started in a child of the probe (``probes.sources.in_child``) and has
@@ -40,11 +40,11 @@ _INTERVALS = 20
 _LONGEST = 200  #: characters of what fio says
 _NANOSECOND = 1e-9
 _TOO_LONG = (
-    "fio was stopped after {:.0f} s: lower size_bytes or seconds_per_point of [probe.storage], or raise "
-    "interval_seconds, of which a run may take a twentieth"
+    "fio was stopped after {:.0f} s, a twentieth of interval_seconds: lower size_bytes or seconds_per_point "
+    "of [probe.storage], or raise interval_seconds"
 )
 _NO_ROOM = (
-    "{} has {} bytes to spare, of which a file of {} would be made ([probe.storage] size_bytes): make room, or lower it"
+    "{} has {} bytes available, too few for a file of {} ([probe.storage] size_bytes): free space, or lower size_bytes"
 )
 
 
@@ -148,7 +148,7 @@ def obstacle(options: Options, file: str) -> str:
     try:
         there = os.statvfs(options.path)
         if not os.access(options.path, os.W_OK | os.X_OK):
-            return f"cannot write to {options.path}: let the user of the probe do so"
+            return f"cannot write to {options.path}: grant the probe's user access"
         own = os.stat(file).st_blocks * _BLOCK if os.path.exists(file) else 0
     except OSError as error:
         return f"cannot use {options.path} ([probe.storage] path): {error.strerror}"
@@ -178,7 +178,7 @@ def parse(text: str, points: Sequence[Point]) -> list[dict[str, float]]:
         jobs = {job["jobname"]: job for job in json.loads(text[text.index("{") :])["jobs"]}
         return [_figures(jobs[point.name], point) for point in points]
     except (ValueError, TypeError, KeyError) as error:
-        raise Refused(f"fio printed no result that can be read: {error!r}") from error
+        raise Refused(f"unreadable result of fio: {error!r}") from error
 
 
 def _figures(job: Mapping[str, Any], point: Point) -> dict[str, float]:

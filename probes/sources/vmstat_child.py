@@ -1,4 +1,4 @@
-"""The host from vmstat, run as a child, and from /proc what vmstat does not print.
+"""Host source from vmstat in a child, with /proc for what it lacks.
 
 Memory and swap in use come from /proc/meminfo, too, read at the same moment (it has to be read anyway for
 the rest): vmstat of procps 4.0.2, which Debian 12 has, repeats its first figures of them for ever.
@@ -31,10 +31,10 @@ def create(request: Request) -> VmstatSource | None:
     """See ``probes.sources``; None, with a report, when vmstat cannot do it."""
     path = find_tool("vmstat")
     if path is None:
-        request.report("vmstat is not installed (Debian: procps): the host is read from /proc instead")
+        request.report("vmstat is not installed (Debian: procps): reading the host from /proc instead")
         return None
     if request.interval < 1 or request.interval != int(request.interval):
-        request.report(f"vmstat cannot sample every {request.interval:g} s: the host is read from /proc instead")
+        request.report(f"vmstat cannot sample every {request.interval:g} s: reading the host from /proc instead")
         return None
     # -w prints guest time in a column of its own where vmstat can (procps 4)
     command = [path, "-n", "-w", str(int(request.interval))]

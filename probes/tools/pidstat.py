@@ -1,4 +1,4 @@
-"""pidstat: a parser for what it prints, fed line by line. Pure: no process, no clock.
+"""Pidstat parser, fed line by line; pure: no process, no clock.
 
 Source: pidstat(1) and pidstat.c of sysstat 10.0 to 12.7. Columns are found by their header
 names. The two layouts:
@@ -225,9 +225,9 @@ class PidstatParser(LineParser):
         if len(tokens) <= header.width:
             reason = f"{len(tokens)} values for {header.width + 1} columns"
         elif place(line, header, self._time_words):
-            reason = "values that do not stand under their names"
+            reason = "values not aligned with their names"
         else:
-            reason = "no process id where the header has it"
+            reason = "no process id in its column"
         self._reject_row(tokens[self._time_words + header.pid :], 0, reason)
 
     def _reject_row(self, values: Sequence[bytes], at: int, reason: str) -> None:
@@ -291,19 +291,19 @@ class PidstatParser(LineParser):
         parts = placed.values
         pid = int(parts[header.pid]) if parts[header.pid] != b"-" else 0
         if not 0 < pid <= _MAX_PID:
-            self._reject("a process id that no kernel gives")
+            self._reject("impossible process id")
             return None
         if not looks_aligned(parts, header) and not (typed(parts, header) and as_printed(line, placed, header)):
-            self._reject_row(parts, header.pid, "more or fewer values than columns")
+            self._reject_row(parts, header.pid, "number of values differs from number of columns")
             return None
         found = samples(parts, header)
         if found is None:
-            self._reject_row(parts, header.pid, "no value can be read")
+            self._reject_row(parts, header.pid, "no readable value")
             return None
         tick = None
         if self._rows and self._starts_tick(time, pid, header):
             if time == self._time and self._spaced and not header.line_layout:
-                self._reject("a process twice in one block")
+                self._reject("duplicate process in one block")
                 return None
             tick = self._finish()
             self._seen = header.metrics

@@ -1,4 +1,4 @@
-"""The header lines of pidstat: which column is what."""
+"""Pidstat header lines: the meaning of each column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of pidstat: where its values begin, and what they are."""
+"""Pidstat row: the position of its values, and their conversion."""
 
 from __future__ import annotations
 

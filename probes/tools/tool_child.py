@@ -1,4 +1,6 @@
-"""A free-running tool as a child process: started, read without waiting, restarted when it ends or hangs.
+"""Tool process: free-running, read without blocking, restarted on failure.
+
+It is restarted when it ends or hangs.
 
 The child writes into a pipe. vmstat and pidstat write each line, or even each column, as
 soon as it is made (measured with strace: neither buffers a tick), so no pseudo-terminal is needed.
@@ -143,7 +145,7 @@ class ToolChild:
             size += len(data)
         self._unanswered += size
         if self._unanswered > _MOST_UNANSWERED and self.pid:
-            self.restart(monotonic, "prints more than any sample has")
+            self.restart(monotonic, "output exceeds the size of any sample")
         text = b"".join(parts)
         lines = text.split(b"\n")
         self._rest = lines.pop()
@@ -211,13 +213,13 @@ class ToolChild:
                 if usage is not None:
                     self.cpu_seconds += usage.ru_utime + usage.ru_stime
                 code = os.waitstatus_to_exitcode(status)
-                how = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+                how = f"killed by signal {-code}" if code < 0 else f"exited with {code}"
         return how
 
     def _stopped(self, monotonic: float, why: str) -> None:
         self.problem = why
         self._start_at = monotonic + self._pause
-        self._report(f"{self._name} {why}; starting it again in {self._pause:g} s")
+        self._report(f"{self._name} {why}; restarting in {self._pause:g} s")
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
 

@@ -1,4 +1,6 @@
-"""The times that vmstat -t, pidstat and ``date`` print, in any locale, as seconds.
+"""Times printed by vmstat -t, pidstat and ``date``, in seconds.
+
+Any locale is understood.
 
 Only a replay needs this: the probe has its own clock. Understood are seconds since 1970,
 ``2026-11-21 13:00:01``, and times of day, with seconds or without. Of glibc's 360 locales some print the hour

@@ -1,4 +1,4 @@
-"""What the parsers of vmstat and pidstat share: the account of lines, numbers, the banner.
+"""Tool output parsing common to vmstat and pidstat: lines, numbers, banner.
 
 Part of the probe's import closure, so no ``re`` and nothing heavy.
 """

@@ -1,4 +1,4 @@
-"""vmstat: a parser for what it prints, fed line by line. Pure: no process, no clock.
+"""Vmstat parser, fed line by line; pure: no process, no clock.
 
 Source: vmstat(8) and src/vmstat.c of procps 2.0 to 4.0. Facts that the code rests on:
 
@@ -197,7 +197,7 @@ class VmstatParser(LineParser):
         words = _time_words(tokens)
         self._timed = self._timed or words > 0
         if self._timed and not words:
-            self._reject("no time, or a part of one")  # a cut date would pass for a column
+            self._reject("missing or incomplete time")  # a cut date would pass for a column
             return None
         count, width = len(tokens) - words, len(header.names)
         if words and header.zone and count == width - 1:
@@ -209,7 +209,7 @@ class VmstatParser(LineParser):
             return None
         row = self._values(tokens, header)
         if row is None:
-            self._reject("no value can be read")
+            self._reject("no readable value")
             return None
         time = b" ".join(tokens[count:][:2])
         if self._runs is not None and self._runs.starts(row[0], time):

@@ -1,4 +1,6 @@
-"""Memory of guests in huge pages, which their resident memory lacks (HugetlbPages of /proc/PID/status, Linux 4.4).
+"""Huge page memory of guests, which their resident memory lacks.
+
+It is HugetlbPages of /proc/PID/status (Linux 4.4).
 
 Only hosts that have huge pages pay for it: status is read when a guest is new and then every few seconds.
 """

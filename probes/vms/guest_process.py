@@ -1,4 +1,4 @@
-"""What a process shows: whether it is a qemu that runs a guest, how many vCPUs that has now, its tap interfaces."""
+"""Guest process: detection of qemu, current vCPUs and tap interfaces."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class VcpuFinder:
         self._looked: dict[Process, _Looked] = {}
 
     def find(self, process: Process, guest: Guest, monotonic: float, again: bool = False) -> Vcpus:
-        """Those of a guest now. ``again``: look even if the number of threads is that of before."""
+        """Current vCPU threads of a guest. ``again``: look even if the number of threads is that of before."""
         known = self._looked.get(process)
         if known is not None and known.vcpus.complete and known.vcpus.number == guest.most_vcpus and not again:
             return known.vcpus  # none can be plugged in

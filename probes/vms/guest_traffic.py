@@ -1,4 +1,6 @@
-"""Traffic of guests: that of the tap interfaces which their processes hold open, each in its own network namespace.
+"""Network traffic of guests, from the tap interfaces held by their processes.
+
+Each is in its own network namespace.
 
 The host sees a tap from the other side: what it transmits into one the guest receives. A tap of the same name may be
 in every namespace, so each guest's are looked for in /proc/PID/net/dev. The inode of that file tells namespaces apart,
@@ -21,10 +23,10 @@ from probes.figures.network import Traffic, total
 from probes.figures.row import CounterMemory
 from probes.vms.guest_process import Found, taps
 
-NO_RIGHT = "its open files may not be read (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE)"
+NO_RIGHT = "its open files are not readable (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE)"
 NO_TAP = "it has no tap interface open"
 MACVTAP = "it uses macvtap, whose bytes are not attributed"
-ELSEWHERE = "a tap that it has open is not among the interfaces of its network namespace"
+ELSEWHERE = "an open tap is missing from the interfaces of its network namespace"
 #: Descriptors are looked at again when their number has changed, and otherwise after so many readings; where the kernel
 #: does not count them (before Linux 6.2) after so few.
 _SELDOM, _OFTEN = 60, 2

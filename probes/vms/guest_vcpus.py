@@ -1,4 +1,4 @@
-"""What the vCPUs of a guest have had: time on a core, and time in which they could run and did not.
+"""Run time and run-queue delay of a guest's vCPUs.
 
 Run time and delay are those of the vCPU threads (``/proc/PID/task/TID/schedstat``, nanoseconds since their start), as
 libvirt's ``vcpu.N.time`` and ``.delay``. Delay has in it the time for which the guest's own limit kept it from running:
@@ -48,9 +48,9 @@ class Times(NamedTuple):
 UNKNOWN = Times(_MISSING, _MISSING, _MISSING, _MISSING)
 
 
-_NO_THREADS = "its threads have no names, and none of them has run a guest by the kernel's account"
-_NO_WAITS = "the kernel counts no waits (CONFIG_SCHED_INFO)"
-_NO_CGROUP = "no cpu.stat of its cgroups with throttled time can be seen"
+_NO_THREADS = "its threads have no names, and none has guest time"
+_NO_WAITS = "the kernel does not count waits (CONFIG_SCHED_INFO)"
+_NO_CGROUP = "no cpu.stat with throttled time is visible in its cgroups"
 
 
 class _Budget:

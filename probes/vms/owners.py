@@ -1,4 +1,6 @@
-"""Whose a guest is: the platform that started a qemu process, and what that calls the guest.
+"""Owners of guests: the platform that started a qemu process, and its name.
+
+The name is what the platform calls the guest.
 
 =============  ========================================================  ==========================================
 platform       seen by                                                   labels beside ``owner``

@@ -1,4 +1,6 @@
-"""The guest behind a qemu process: name, uuid, owner, vCPUs and memory from its executable and its options.
+"""Qemu guest: name, uuid, owner, vCPUs and memory, from its command line.
+
+The executable and its options are looked at.
 
 qemu(1): ``-name guest=NAME`` or ``-name NAME``, ``-uuid UUID`` or ``-smbios type=1,uuid=UUID``, ``-smp
 cpus=,maxcpus=,sockets=,cores=,threads=``, ``-m size=SIZE`` (mebibytes unless a suffix says otherwise), and what is
@@ -132,7 +134,7 @@ def _accelerator(options: Options, machine: Fields) -> str:
 
 
 def _vcpus(smp: Fields, options: Options, plain: bool) -> tuple[int | None, int | None]:
-    """Those that the guest was started with, and the most that it may have."""
+    """Number of vCPUs at the start of the guest, and its maximum."""
     given = {key: number_of(smp[key]) for key in ("cpus", "maxcpus", *_LEVELS) if smp.get(key)}
     numbers = {key: number for key, number in given.items() if number}
     if len(numbers) < len(given) or not (numbers or plain):

@@ -1,4 +1,4 @@
-"""The options of a qemu process: its command line and, where it has one, its configuration file.
+"""Qemu options: parsed from the command line and the configuration file.
 
 qemu(1): ``-option value`` or ``--option value``, a value being ``a=1,b=2`` (the first key may be left out, a comma
 inside a value is doubled) or, for ``-device`` and ``-object``, a JSON object. ``-readconfig FILE`` holds the same in

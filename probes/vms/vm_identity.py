@@ -1,4 +1,4 @@
-"""What each VM of a host is called: the id that follows it from host to host, and its labels (pure).
+"""VM identity: an id that follows a VM between hosts, and its labels (pure).
 
 The id is the uuid; where there is none, or it does not tell VMs apart, the owner's own key within ``[probe.vms]
 scope`` (``kubevirt:SCOPE/NAMESPACE/NAME``, ``pve:SCOPE/VMID``). What has neither, and a VM with the id of an older
@@ -32,9 +32,9 @@ def identities(
     arrived: Mapping[int, float] = _NOBODY,
     before: Mapping[Process, str] = _NONE,
 ) -> dict[int, Identity]:
-    """Those of all VMs of a host, by pid. ``arrived``: when those that were started to receive a guest first ran it,
-    seconds after the boot of the host. A VM that had a stable id ``before`` keeps it for as long as its process lives,
-    whichever others come and go."""
+    """Identities of all VMs of a host, by pid. ``arrived``: when those that were started to receive a guest first ran
+    it, seconds after the boot of the host. A VM that had a stable id ``before`` keeps it for as long as its process
+    lives, whichever others come and go."""
     names: dict[str, str] = {}  # of those that have an id
     made = {}
     for each in sorted(found, key=lambda each: ((each.pid, each.start) not in before, each.start, each.pid)):

@@ -63,7 +63,7 @@ def test_version_of_a_package_names_the_recorded_commit(monkeypatch, tmp_path, c
     ("arguments", "words"),
     [
         (["qury"], "unknown command qury; did you mean query?"),
-        (["zzzzz"], "unknown command zzzzz; known are shards, probe"),
+        (["zzzzz"], "unknown command zzzzz; commands are shards, probe"),
         (["--json"], "unknown option --json"),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_reader_that_goes_away_is_no_error():
 def test_an_input_that_fails_is_no_output_error():
     done = run("replay", "vmstat", "/proc/self/mem")
     assert done.returncode == 66, done.stderr
-    assert "cannot be read" in done.stderr
+    assert "cannot read input" in done.stderr
 
 
 def test_output_that_cannot_be_written_is_said():
@@ -124,7 +124,7 @@ def test_output_that_cannot_be_written_is_said():
             [sys.executable, "-m", "acquisition", "config"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
         )
     assert done.returncode == 1
-    assert done.stderr == "shardpulse: error: the output cannot be written: No space left on device\n"
+    assert done.stderr == "shardpulse: error: cannot write output: No space left on device\n"
 
 
 class Raises:

@@ -16,7 +16,7 @@ def test_a_step_of_older_sources_is_refused_in_words() -> None:
     module.advance = print  # type: ignore[attr-defined]
     assert compiled.complete(module, "advance") is module
     with pytest.raises(
-        UnavailableError, match=r"/x/_step.so was compiled from older sources, it has no run, walk: comp"
+        UnavailableError, match=r"/x/_step.so was compiled from older sources, without run, walk: recomp"
     ):
         compiled.complete(module, "advance", "run", "walk")
 
@@ -36,7 +36,7 @@ def test_step_that_agrees_is_taken() -> None:
 @pytest.mark.parametrize(
     ("defined", "message"),
     [
-        ({"HEADER": 104, "NAMES": ("a", "b")}, r"HEADER is 96 in C and 104 in Python: compile it again"),
+        ({"HEADER": 104, "NAMES": ("a", "b")}, r"HEADER is 96 in C and 104 in Python: recompile it"),
         ({"HEADER": 96, "NAMES": ("b", "a")}, r"NAMES is \('a', 'b'\) in C and \('b', 'a'\) in Python"),
         ({"HEADER": 96}, r"NAMES is \('a', 'b'\) in C and nothing in Python"),
         ({"HEADER": 96, "NAMES": ("a", "b"), "NEW": 1}, r"NEW is nothing in C and 1 in Python"),

@@ -62,7 +62,7 @@ def test_an_installation_names_the_wheel_it_came_from(tmp_path: Path) -> None:
     assert hint_of(tmp_path) == f"pip install '{wheel}[query]'"
     (about / "direct_url.json").unlink()
     (tmp_path / extras.DEPLOYED).touch()
-    assert hint_of(tmp_path, tmp_path).startswith("deploy/site.yml brings it to hosts ")
+    assert hint_of(tmp_path, tmp_path).startswith("deploy/site.yml installs it on hosts ")
     assert f'_DONE = "{extras.DEPLOYED}"' in (ROOT / "deploy/library/python_environment.py").read_text()
 
 

@@ -96,7 +96,7 @@ def run(text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_ctrl_c_inside_a_callback_of_a_weak_reference_ends_the_command() -> None:
+def test_ctrl_c_in_weakref_callback_ends_the_command() -> None:
     done = run(_LOST)
     assert (done.returncode, done.stdout) == (EXIT_INTERRUPTED, "goes on\n"), done.stderr
 
@@ -106,11 +106,11 @@ def test_clearing_up_is_not_disturbed() -> None:
     assert (done.returncode, done.stdout) == (EXIT_INTERRUPTED, "cleared up\n"), done.stderr
 
 
-def test_nothing_changes_in_another_thread_and_what_is_ignored_stays_so() -> None:
+def test_other_thread_and_ignored_signals_are_unaffected() -> None:
     done = run(_ELSEWHERE)
     assert (done.returncode, done.stdout) == (0, "unchanged\n"), done.stderr
 
 
-def test_a_signal_that_raises_while_a_command_with_numbers_is_packed_does_not_crash() -> None:
+def test_signal_during_packing_of_numbers_does_not_crash() -> None:
     done = run(_PACKING)
     assert (done.returncode, done.stdout) == (0, "came 500\n"), done.stderr

@@ -66,7 +66,7 @@ def test_the_longer_name_wins_and_a_later_text_wins_over_an_earlier() -> None:
         ("probe.source=debug", "unknown category 'probe.source'; did you mean probe.sources?"),
         ("probe=debgu", "unknown level 'debgu'; did you mean debug?"),
         ("=debug=", "unknown category '=debug'"),
-        ("probe", "unknown level 'probe'; known are error, warning, notice, info, debug"),
+        ("probe", "unknown level 'probe'; expected one of error, warning, notice, info, debug"),
     ],
 )
 def test_a_wrong_name_gets_a_suggestion(
@@ -142,7 +142,7 @@ def test_lines_that_nobody_read_are_counted_and_hold_up_nothing() -> None:
 # -- Statements.
 
 
-def test_every_statement_stands_behind_the_flag_of_its_category_and_every_category_is_used() -> None:
+def test_log_statements_are_guarded_and_all_categories_used() -> None:
     """Off, nothing is formatted and nothing called: experiments.log_cost takes out just what this finds."""
     used: set[str] = set()
     for path in [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]:
@@ -216,7 +216,7 @@ def test_running_parts_say_what_they_do_as_soon_as_they_are_asked(cluster: Clust
         eventually(complete, says=lambda: [line for line in LINES if line not in running.said()])
         assert SECRET not in running.said()
         change("debug", "notice")
-        running.until(lambda: running.said().count("the new configuration is in force") == 2)
-        rest = running.said().rpartition("the new configuration is in force")[2]
+        running.until(lambda: running.said().count("new configuration in effect") == 2)
+        rest = running.said().rpartition("new configuration in effect")[2]
         assert "probe: tick" not in rest
         assert [child.poll() for child in running.children] == [None] * len(PARTS)

@@ -62,7 +62,7 @@ def test_metadata_names_authors_and_licence_and_no_address():
     assert {"Author-email", "Maintainer-email", "Home-page", "Project-URL"}.isdisjoint(told)
 
 
-def test_licence_is_the_whole_text_and_that_of_the_plot_library_lies_beside_it():
+def test_licence_files_are_complete():
     licence = (ROOT / "LICENSE").read_text()
     assert hashlib.sha256(licence.encode()).hexdigest() == APACHE_2
     plots = ROOT / "filters/page/vendor/uPlot.LICENSE"

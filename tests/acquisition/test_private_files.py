@@ -101,7 +101,7 @@ def test_a_configuration_that_others_can_write_is_refused(
     path.write_text("# defaults\n")
     path.chmod(mode)
     assert shardpulse(["config", "--config", str(path)]) == EXIT_CONFIG
-    said = f"others may write configuration {path} (mode {words}), so it is not believed: chmod go-w it"
+    said = f"configuration {path} is writable by other users (mode {words}) and is not trusted: run chmod go-w on it"
     assert said in capsys.readouterr().err
     path.chmod(0o644)
     assert shardpulse(["config", "--config", str(path)]) == 0

@@ -67,7 +67,7 @@ def test_the_watchdog_is_fed_by_turns_alone_twice_in_its_time(
     assert manager.heard() == ["WATCHDOG=1"]
 
 
-def test_words_that_change_all_the_time_are_told_once_a_second_and_the_last_of_them(
+def test_changing_status_is_sent_once_a_second_with_last_value(
     manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0

@@ -20,5 +20,5 @@ time.sleep(60)
 def test_a_thread_that_ends_by_a_fault_ends_the_process_and_is_told() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], stderr=subprocess.PIPE, text=True, timeout=50)
     assert done.returncode == EXIT_INTERNAL
-    assert done.stderr.startswith("reading has ended (a fault of shardpulse)")
+    assert done.stderr.startswith("internal error (bug): reading died")
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n\n")

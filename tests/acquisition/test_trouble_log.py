@@ -54,7 +54,7 @@ def test_what_another_person_must_mend_is_told_as_well(heard: Heard) -> None:
     assert heard.lines == ["closed", "chmod it"]
 
 
-def test_a_trouble_that_comes_and_goes_is_told_every_ten_seconds_at_most(heard: Heard) -> None:
+def test_flapping_trouble_is_reported_at_most_every_ten_seconds(heard: Heard) -> None:
     for _ in range(20):
         heard.fail(ShardError("closed"), 1.5)
         heard.log.over(SHARDS, "works again")

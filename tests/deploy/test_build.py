@@ -122,7 +122,7 @@ def test_what_is_not_installed_says_how_to_install_it(probe_only: Path, command:
     hint = (
         rf"pip install --no-index --find-links WHEELS 'shardpulse\[{extra}\]', with WHEELS of deploy/build wheelhouse"
     )
-    assert re.fullmatch(rf"shardpulse: error: {command} needs the package \w+: {hint}\n", done.stderr)
+    assert re.fullmatch(rf"shardpulse: error: {command} requires the package \w+: {hint}\n", done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_its_samples_arrive_and_it_reads_its_configuration_again(
         configure("no_such_key = 1\n")
         probe.send_signal(signal.SIGHUP)
         eventually(lambda: "key probe.no_such_key: unknown key" in log.read_text(), 60, says=log.read_text)
-        eventually(lambda: "the old one stays in force" in log.read_text(), 60, says=log.read_text)
+        eventually(lambda: "configuration unchanged" in log.read_text(), 60, says=log.read_text)
         configure("[probe.processes]\nenabled = false\n")
         said = len(log.read_text())
         probe.send_signal(signal.SIGHUP)

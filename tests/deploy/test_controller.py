@@ -101,7 +101,7 @@ def test_another_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
     for file in directory.glob("*.toml"):
         file.write_text(file.read_text().replace(str(secured.ca), str(other)))
     said = ask(secured, directory)
-    assert "has a certificate that no authority in" in said
+    assert "has a certificate from an authority that is not in" in said
     assert f"controller_secrets ({directory}) are not what these shards run with" in said
     assert ask(secured, directory, state="inactive") == ""  # what does not run cannot be cut off
 

@@ -43,7 +43,7 @@ SHARDS = [
     ),
     ShardLine(
         ShardStatus(
-            "127.0.0.1:17601", False, "its process is gone", pid=2, core=1, pinned=False, memory_bytes=1 << 30
+            "127.0.0.1:17601", False, "process not running", pid=2, core=1, pinned=False, memory_bytes=1 << 30
         ),
         None,
     ),
@@ -107,7 +107,7 @@ def test_the_screen_fits_80_columns_and_25_plus_lines(snapshot: Snapshot) -> Non
     for word in (
         f"tick {TICK}", "raw", "smoothed", "validity", "age", "cpu_user", "pressure_cpu_some", "12.3%", "MISSING",
         "busiest", "process with a name 19", "127.0.0.1:17600", "0 pinned", "3.5%", "12.0 MiB", "1,234,567",
-        "1 NOT PINNED", "its process is gone", "samples lost 0", "made 1,234,567", "pending 555",
+        "1 NOT PINNED", "process not running", "samples lost 0", "made 1,234,567", "pending 555",
         "vmstat (procps 4.0.2), pidstat (sysstat 12.6.1)", "web2 processes late: 3 behind tick", "Ctrl-C",
     ):  # fmt: skip
         assert word in text, word

@@ -29,7 +29,7 @@ WHOLE = asked(
 )
 
 
-def test_running_shards_stay_what_they_are_when_hosts_and_cores_come_after_them() -> None:
+def test_running_shards_are_unchanged_by_new_hosts_and_cores() -> None:
     less = shardpulse_plan.plan({**EVERYTHING, "shards": ["h1", "h2", "h3"]}, VARIABLES, 1)
     more = shardpulse_plan.plan(EVERYTHING, VARIABLES | {"h1": {**VARIABLES["h1"], "redis_shard_cores": [0, 1]}}, 1)
     for host, instances in less["instances"].items():
@@ -68,7 +68,7 @@ def test_who_does_not_serve_or_follow_is_told() -> None:
     assert growth.restless({"stdout": "", "stderr": "no shard answers: refused"}) == ["no shard answers: refused"]
 
 
-def test_masters_without_the_planned_replicas_and_replicas_beside_their_masters_are_told() -> None:
+def test_missing_and_misplaced_replicas_are_reported() -> None:
     whole = asked(dict.fromkeys(MASTERS, 1), {REPLICAS[one]: MASTERS[one] for one in range(4)})
     assert growth.misplaced(whole, PLAN, 1) == []
     assert len(growth.misplaced(whole, PLAN, "2")) == len(MASTERS)
@@ -93,15 +93,15 @@ def test_replicas_that_run_something_else_come_first() -> None:
 
 
 def test_a_silent_probe_counts_only_where_the_inventory_has_it() -> None:
-    silent = {"kind": "stale", "about": "host dead-1", "text": "its probe has said nothing for 241 s"}
-    note = {"kind": "note", "about": "host web-1", "text": "sheds frames"}
+    silent = {"kind": "stale", "about": "host dead-1", "text": "its probe has been silent for 241 s"}
+    note = {"kind": "note", "about": "host web-1", "text": "drops frames: the pipeline is overloaded"}
     down = {"kind": "down", "about": "shard a:1", "text": "does not answer"}
 
     def told(*findings: dict[str, str]) -> list[str]:
         return growth.unsettled({"stdout": json.dumps({"findings": findings})}, ["web-1"])
 
     assert told(silent, note) == []
-    assert told(silent | {"about": "host web-1"}) == ["host web-1: its probe has said nothing for 241 s"]
+    assert told(silent | {"about": "host web-1"}) == ["host web-1: its probe has been silent for 241 s"]
     assert told(down) == ["shard a:1: does not answer"]
     assert growth.unsettled({"stdout": "", "stderr": "no shard answers"}, []) == ["no shard answers"]
     assert growth.unsettled({"stdout": "[]"}, []) == ["`shardpulse status` does not answer"]

@@ -77,7 +77,7 @@ def test_limits_are_enforced(one: Host) -> None:
     assert one.try_ssh(f"{unit} 'set -e; for i in 1 2 3 4 5; do sleep 1 & done'").returncode != 0
 
 
-def test_a_service_gets_its_credentials_from_a_file_that_only_root_reads(one: Host) -> None:
+def test_service_gets_credentials_from_root_only_file(one: Host) -> None:
     one.write("/etc/secret", "open sesame", mode="400")
     show = "stat -c %a $CREDENTIALS_DIRECTORY/word; cat $CREDENTIALS_DIRECTORY/word"
     unit = "systemd-run --pipe --wait --quiet --property=User=admin --property=LoadCredential=word:/etc/secret"

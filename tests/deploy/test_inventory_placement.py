@@ -76,9 +76,9 @@ def test_shards_that_run_are_those_whose_units_do() -> None:
 
 
 def test_only_what_shards_have_against_the_secrets_is_told() -> None:
-    foreign = "shard 10.0.0.1:7600 has a certificate that no authority in ca.pem has made ([shards] tls_ca): unable"
+    foreign = "shard 10.0.0.1:7600 has a certificate from an authority that is not in ca.pem ([shards] tls_ca): unable"
     wrong = "shard 10.0.0.2:7600: WRONGPASS invalid username-password pair; set [shards] username and password_file"
-    away = "shard 10.0.0.3:7600 cannot be reached: refused"
+    away = "shard 10.0.0.3:7600 is unreachable: refused"
     rows = {"shards": [{"problem": foreign}, {"problem": away}, {"problem": ""}]}
     asked = [{"stdout": json.dumps(rows), "stderr": "", "rc": 69}, {"stderr": f"shardpulse: {wrong}", "rc": 77}]
     asked += [{"stderr": f"shardpulse: {away}", "rc": 69}, {"skipped": True}]
@@ -89,7 +89,7 @@ def test_only_what_shards_have_against_the_secrets_is_told() -> None:
 
 def test_hosts_whose_shards_show_expired_certificates_are_named() -> None:
     planned = plan({"a": {}, "b": {"ansible_host": "10.0.0.22"}, "c": {}})
-    over = "has a certificate that has expired: issue another one"
+    over = "has a certificate that has expired: issue a new one"
     rows = {"shards": [{"problem": f"shard 10.0.0.22:7600 {over}"}, {"problem": "shard 10.0.0.3:7600: WRONGPASS"}]}
     asked = [{"stdout": json.dumps(rows), "stderr": ""}, {"skipped": True}]
     assert roles.expired(asked, planned) == ["b: its running shards show a certificate that has expired"]
@@ -100,7 +100,7 @@ def test_hosts_whose_shards_show_expired_certificates_are_named() -> None:
 
 def test_certificates_that_end_are_told_with_their_hosts() -> None:
     lines = [
-        "/s/shards/ca.pem: shardpulse, from … until …; ends in 6 days", "/s/shards/issued/10.0.0.1.pem: a; expired",
+        "/s/shards/ca.pem: shardpulse, from … until …; expires in 6 days", "/s/shards/issued/10.0.0.1.pem: a; expired",
         "/s/services/issued/10.0.0.1.pem: a; valid",
     ]  # fmt: skip
     shown = {"stdout_lines": lines, "stderr_lines": ["more"]}
@@ -125,9 +125,7 @@ def test_shards_without_a_filter_are_refused() -> None:
                    min_size=1, max_size=8),
     replicas=st.integers(0, 2),
 )  # fmt: skip
-def test_whatever_the_inventory_no_replica_shares_a_domain_with_its_master(
-    hosts: list[tuple[list[int], int]], replicas: int
-) -> None:
+def test_replica_never_shares_a_domain_with_its_master(hosts: list[tuple[list[int], int]], replicas: int) -> None:
     variables = {
         f"h{number}": {"redis_shard_cores": cores, "redis_shard_failure_domain": domain}
         for number, (cores, domain) in enumerate(hosts)

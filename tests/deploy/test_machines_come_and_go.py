@@ -128,7 +128,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
         yield Loaded(site, generator)
 
 
-def test_a_machine_more_gets_its_part_and_other_hosts_are_not_disturbed(loaded: Loaded) -> None:
+def test_added_machine_gets_its_share_without_disturbance(loaded: Loaded) -> None:
     before = loaded.site.hosts["node1"].ssh("systemctl show --property=InvocationID shardpulse-filter shardpulse-probe")
     loaded.play("grow.yml", *NAMES, SPARE)
     assert loaded.machines() == [*NAMES, SPARE]
@@ -183,7 +183,7 @@ def test_everything_is_upgraded_under_load(loaded: Loaded, tmp_path: Path) -> No
         with spare.link.cut():
             assert run.wait(300) != 0
             words = " ".join(printed.read_text().split())
-            assert f"{SPARE} cannot be reached: " in words, words
+            assert f"shard {SPARE} is unreachable: " in words, words
             assert "what runs goes on running" in words
             assert "give the same command again: it goes on where it ended" in words
             eventually(lambda: set(loaded.owning()) == {"node1", "node2"} and len(loaded.owning()) == 3, 120)

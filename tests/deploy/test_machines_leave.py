@@ -140,7 +140,7 @@ TAKEN_OVER = [*THREE[:2], row("10.0.0.2:7700", of="10.0.0.1:7600"), row("10.0.0.
 GONE = [row("10.0.0.3:7600", answers=False), row("10.0.0.3:7700", answers=False)]
 
 
-def test_servers_of_the_new_machine_that_came_up_before_an_interruption_hinder_nothing() -> None:
+def test_servers_started_before_interruption_do_not_interfere() -> None:
     planned = PLAN | {"masters": [*PLAN["masters"][:2], "10.0.0.4:7600"], "replicas": ["10.0.0.4:7700"]}
     for new in (
         [row("10.0.0.4:7600", state="fail"), row("10.0.0.4:7700", state="fail")],

@@ -36,7 +36,7 @@ def test_a_count_that_stands_still(progress):
     assert count.quiet(15.0) == 0.0
 
 
-def test_a_child_that_ran_for_long_is_started_again_fast_and_its_log_stays_small(progress, tmp_path, monkeypatch):
+def test_long_running_child_restarts_fast_with_small_log(progress, tmp_path, monkeypatch):
     import children
 
     monkeypatch.setattr(children, "_STABLE_SECONDS", 0.0)

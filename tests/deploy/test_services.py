@@ -31,7 +31,7 @@ PARTS = {
 }
 #: What it says while no shard answers.
 MISSING = {
-    "probe": "shard 127.0.0.1:1 cannot be reached",
+    "probe": "shard 127.0.0.1:1 is unreachable",
     "filter": "waiting for shards: ",
     "serve": "the shards cannot be read: ",
     "archive": "waiting for shards: ",
@@ -159,7 +159,7 @@ _BESIDE = {"probe": 0, "filter": 1, "serve": 1, "archive": 1}
 
 
 @pytest.mark.parametrize("words", PARTS, ids=" ".join)
-def test_a_loop_that_is_stuck_feeds_no_watchdog_while_other_threads_go_on(
+def test_stuck_loop_feeds_no_watchdog_despite_live_threads(
     words: tuple[str, ...], run: Run, cluster: Cluster, shards: Shards
 ) -> None:
     """As behind a read of a file that never comes back: the thread of the loop stands still, nothing else does."""

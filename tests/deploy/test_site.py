@@ -144,7 +144,7 @@ def test_a_missing_and_a_wrong_password_of_sudo_are_told(site: Site, tmp_path: P
     assert right.returncode == 0, said(right, site.hosts)
 
 
-def test_a_wrong_clock_and_a_full_disk_are_told_before_anything_is_touched(site: Site) -> None:
+def test_wrong_clock_and_full_disk_are_reported_before_changes(site: Site) -> None:
     """Hosts have the machine's clock: Python's there is let be behind it."""
     late, full = site.hosts["node2"], site.hosts["node3"]
     late.write(_LATE, "import time; time.time = (lambda real: lambda: real() - 90)(time.time)\n")
@@ -227,7 +227,7 @@ def test_a_host_that_reboots_loses_nothing_but_its_own_down_time(site: Site) -> 
 
 
 @pytest.mark.parametrize("wrong", ["all", "observer"])
-def test_secrets_that_are_not_the_shards_are_refused_before_anything_is_written(site: Site, wrong: str) -> None:
+def test_foreign_secrets_are_refused_before_any_write(site: Site, wrong: str) -> None:
     other = site.directory / f"other-{wrong}"
     shutil.copytree(site.directory / "secrets", other)
     if wrong == "all":  # an empty directory: another authority, other passwords
@@ -238,7 +238,7 @@ def test_secrets_that_are_not_the_shards_are_refused_before_anything_is_written(
     assert done.returncode != 0
     words = " ".join(done.stdout.split())
     assert f"controller_secrets ({other}) are not what these shards run with" in words, done.stdout
-    assert ("has a certificate that no authority in" if wrong == "all" else "WRONGPASS") in words
+    assert ("has a certificate from an authority that is not in" if wrong == "all" else "WRONGPASS") in words
     assert sum(changed(done)[name] for name in changed(done) if name != "localhost") == 0
     authority = (site.directory / "secrets" / "shards" / "ca.pem").read_text()
     for host in site.hosts.values():

@@ -174,7 +174,7 @@ def test_a_reload_keeps_the_process(part: str, running: Installed) -> None:
         host.write(path, good + "[nonsense]\n")
         host.try_ssh(f"systemctl reload shardpulse-{part}", seconds=120)
         running.until(part, lambda: "nonsense" in host.journal(f"shardpulse-{part}", "--priority=warning"))
-        running.until(part, lambda: "the old " in host.journal(f"shardpulse-{part}", "--priority=warning"))
+        running.until(part, lambda: "unchanged" in host.journal(f"shardpulse-{part}", "--priority=warning"))
     finally:
         host.write(path, good)
     host.ssh(f"systemctl reload shardpulse-{part}", seconds=120)

@@ -29,6 +29,8 @@ def _unexplained(name: str) -> tuple[str, str]:
     """What a module says that is neither its usage nor the sentence. -S: nothing that pip has installed is found."""
     command = [sys.executable, "-S", "-m", name]
     done = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
-    sentence = rf'{name} needs the package \w+, .* run "\$\(python3 deploy/environment\.py .*/bin/python" -m {name}\n'
+    sentence = (
+        rf'{name} requires the package \w+, .* run "\$\(python3 deploy/environment\.py .*/bin/python" -m {name}\n'
+    )
     said = re.fullmatch(sentence, done.stderr) and done.returncode == EXIT_UNAVAILABLE
     return name, "" if said or not done.returncode or done.stderr.startswith("usage: ") else done.stderr

@@ -47,7 +47,7 @@ def simulate(cycle, capacity=10**9, rule=None, reading=READING):
     return seen
 
 
-def test_nothing_waits_for_what_could_be_known_while_the_pipeline_takes_everything():
+def test_host_never_waits_while_pipeline_keeps_up():
     seen = simulate(cycle=0.1)
     assert max(seen.newest) <= 0.01
     assert seen.frames == pytest.approx(MEASURED / ROUND, rel=0.02)

@@ -103,7 +103,7 @@ def test_stage_knows_where_vms_are_and_what_they_use() -> None:
     assert swapped.changes == (Change(30.0, 0, script.IDLE_CORES), Change(30.0, 1, script.BUSY_CORES))
 
 
-def test_delays_run_to_the_first_hot_answer_and_late_alarms_are_not_false() -> None:
+def test_delay_ends_at_first_hot_answer_late_alarm_is_not_false() -> None:
     overloads = [Overload(0, 10.0, 40.0), Overload(1, 10.0, 40.0)]
     seen = [(5.0, {1}), (12.0, {0}), (13.0, {0}), (14.0, set()), (60.0, {1}), (150.0, {0, 1}), (151.0, {0})]
     found = benefit.worth([Hot(at, frozenset(hosts)) for at, hosts in seen], overloads, 200.0)

@@ -85,7 +85,7 @@ def test_parts_that_are_replaced_all_the_time_lose_nothing(suffer: Suffer) -> No
 
 @needs_namespaces
 @pytest.mark.few
-def test_the_talkative_shed_what_is_too_much_and_every_sample_is_accounted_for(suffer: Suffer) -> None:
+def test_busiest_hosts_shed_excess_and_books_balance(suffer: Suffer) -> None:
     """On a busy machine others shed as well, and values are older than the verdict allows: that is left to the run."""
     found = suffer("overload", 20, [Fault(0.0, "talkative_hosts", 0, 12.0)])
     overload, balance = found["overload"], found["balance"]
@@ -107,7 +107,7 @@ def test_an_answer_is_judged_by_the_fault_that_began_last() -> None:
     skipped = Course(Fault(50.0, "probes_cut", 0, 15.0), skipped="the cluster is not well")
     said = [
         Said("x", 99.0, {"host00001.bench": "down"}, told="y"),  # before all faults: it lives
-        Said("x", 102.0), Said("x", 106.0), Said("x", 110.0), Said("x", 106.0, told="no host can be seen"),
+        Said("x", 102.0), Said("x", 106.0), Said("x", 110.0), Said("x", 106.0, told="no host is visible"),
         Said("x", 130.0, dict.fromkeys(("host00001.bench", "host00003.bench"), "down"), told="y"),  # they are dead
         Said("x", 150.0, {"host00000.bench": "down"}, told="y"),
     ]  # fmt: skip
@@ -125,7 +125,7 @@ def test_what_is_false_is_counted() -> None:
     assert falsely_down(Said("x", 1.0, {"a": "down", "b": "current", "c": "down"}), truth) == ["a"]
     assert is_calm(Said("x", 1.0, {"a": "late", "b": "late", "c": "late"}, 0), truth)
     assert is_calm(Said("x", 1.0, {"a": "current"}, 1), truth), "two are missing"
-    assert not is_calm(Said("x", 1.0, {"a": "late", "b": "late", "c": "late"}, 0, "no host can be seen"), truth)
+    assert not is_calm(Said("x", 1.0, {"a": "late", "b": "late", "c": "late"}, 0, "no host is visible"), truth)
     assert is_calm(Said("x", 4.0), truth)
     assert not is_calm(Said("x", 2.0), truth)
     assert not is_calm(Said("x", 4.0, told="no picture", refused=True), truth)

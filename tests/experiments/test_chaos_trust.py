@@ -19,7 +19,7 @@ TRUST = [kind for kind in KINDS.values() if kind.group == "trust"]
 
 @pytest.mark.few
 @pytest.mark.skipif(bool(LACK), reason=f"FAULTS OF TRUST ARE NOT TESTED HERE: {LACK}")
-def test_a_master_that_is_not_believed_is_told_of_in_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_untrusted_master_is_reported_once_without_loss(tmp_path: Path) -> None:
     assert len(TRUST) == 7
     options = Options(hosts=12, workers=1, generators=1, archivers=0, entities=4)
     with installation.running(options, tmp_path) as parts:

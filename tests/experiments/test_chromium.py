@@ -37,7 +37,7 @@ def url() -> Iterator[str]:
 
 
 @pytest.mark.skipif(bool(testbed.missing()), reason=f"NO NETWORK CAN CHANGE HERE: {testbed.missing()}")
-def test_a_page_is_whole_although_the_network_changes_while_it_is_loaded(url: str) -> None:
+def test_page_loads_completely_despite_network_changes(url: str) -> None:
     require("chromium")
     with chromium() as page, subprocess.Popen(["sh", "-c", FLAPPING], stderr=subprocess.DEVNULL):
         page.open(url)

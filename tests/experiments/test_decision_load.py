@@ -11,7 +11,7 @@ from experiments.decisions.truth import OVERLOADED, judge, overloads
 SMALL = Size(4, 3, 1800)
 
 
-def test_the_noise_scenario_is_a_host_at_sixty_per_cent_that_reaches_the_top_in_spikes():
+def test_noise_scenario_has_sixty_percent_load_with_spikes():
     load = build("noise", 101, Size(20, 5, 3600))
     series = observe(load)
     assert series.level == pytest.approx(np.full((3600, 20), 0.6), abs=1e-5)

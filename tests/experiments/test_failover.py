@@ -125,9 +125,7 @@ def test_after_kill_9_of_a_master_writes_flow_again(pipeline: Pipeline, shards: 
     assert pipeline.problems() == []
 
 
-def test_a_replica_that_is_behind_takes_over_and_probes_send_again_what_it_lacks(
-    pipeline: Pipeline, shards: ReplicatedCluster
-) -> None:
+def test_lagging_replica_takes_over_and_probes_resend_the_rest(pipeline: Pipeline, shards: ReplicatedCluster) -> None:
     """The master dies between apply and replication: probes were told of frames that nobody holds any more."""
     pipeline.start_filter()
     load = pipeline.start_load()
@@ -149,9 +147,7 @@ def test_a_replica_that_is_behind_takes_over_and_probes_send_again_what_it_lacks
     assert master in shards.replicas_of(replica)
 
 
-def test_what_a_minority_master_took_during_a_partition_is_sent_again_after_healing(
-    pipeline: Pipeline, shards: ReplicatedCluster
-) -> None:
+def test_frames_taken_by_minority_master_are_resent(pipeline: Pipeline, shards: ReplicatedCluster) -> None:
     """The master's host is cut off, with probes and a filter on it, which go on there for a while."""
     master = shards.masters()[0]
     replica = replica_of(shards, master)
@@ -196,9 +192,7 @@ def test_a_master_that_lives_is_replaced_and_its_clients_follow(
     assert master in shards.replicas_of(replica)
 
 
-def test_a_shard_without_a_replica_that_comes_back_empty_is_filled_again_from_the_outboxes(
-    pipeline: Pipeline, shards: ReplicatedCluster
-) -> None:
+def test_empty_shard_without_replica_is_refilled_from_outboxes(pipeline: Pipeline, shards: ReplicatedCluster) -> None:
     pipeline.start_filter()
     load = pipeline.start_load()
     master = shards.masters()[0]
@@ -240,9 +234,7 @@ def test_hosts_whose_shard_hangs_up_are_back_and_lose_nothing(
     assert set(pipeline.generators.logs()) == set(range(WORKLOAD.hosts))
 
 
-def test_hosts_whose_password_is_exchanged_are_back_with_the_next_one_and_lose_nothing(
-    shards: ReplicatedCluster, pipeline: Pipeline
-) -> None:
+def test_hosts_reconnect_after_password_change_without_loss(shards: ReplicatedCluster, pipeline: Pipeline) -> None:
     pipeline.start_filter()
     pipeline.prepare_generators(2, POSITION_SECONDS).watch(None, PATIENCE, "all hosts send")
     with Members(shards.addresses, shards.access.credentials(grants.KEEPER), PATIENCE) as members:
@@ -267,5 +259,5 @@ def test_generators_say_what_has_not_happened_in_time_and_go_on(shards: Replicat
 
 
 @pytest.mark.parametrize(("hosts", "most"), [(1, 1), (2000, 1), (10_000, 5)])
-def test_a_generator_for_each_two_thousand_hosts_but_no_more_than_cores(hosts: int, most: int) -> None:
+def test_one_generator_per_two_thousand_hosts_up_to_cores(hosts: int, most: int) -> None:
     assert fitting(hosts) == min(most, len(os.sched_getaffinity(0)))

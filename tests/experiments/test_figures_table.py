@@ -75,7 +75,7 @@ def test_a_row_is_judged_figure_by_figure() -> None:
     assert (failed.verdict, failed.wrong) == ("failed", True)
 
 
-def test_every_row_names_a_program_paths_of_the_tree_and_figures_that_can_be_shown() -> None:
+def test_rows_name_programs_existing_paths_and_known_figures() -> None:
     rows = (*ROWS, *LONG)
     assert len({row.name for row in rows}) == len(rows)
     for row in rows:
@@ -184,7 +184,7 @@ def entry(commit: str, date: str, rate: float) -> dict[str, Any]:
     return {"commit": commit, "date": date, "command": "python -m x", "machine": where, "figures": found}
 
 
-def test_the_table_quotes_the_newest_entry_and_marks_what_was_not_measured_again() -> None:
+def test_table_quotes_newest_entry_and_marks_older_ones() -> None:
     old, short, full = (
         entry(*each) for each in (("aaaaaaaaa", "1", 1e3), ("bbbbbbbbb", "2", 2e3), ("bbbbbbbbb", "1", 3e3))
     )

@@ -109,7 +109,7 @@ def records(system: str, quantity: str, values: dict[int, float]) -> list[Record
     return [Record(f"h{hosts}", {"h": hosts}, row._replace(value=value)) for hosts, value in values.items()]
 
 
-def test_what_is_exhausted_first_is_fitted_and_what_was_stored_is_measured() -> None:
+def test_first_bottleneck_is_fitted_from_stored_measurements() -> None:
     known = Records(
         [
             *records("baseline", "memory", {h: h / 250 for h in (1, 16, 32, 64)}),

@@ -178,7 +178,7 @@ def until(done: Callable[[], bool]) -> None:
     eventually(done, _PATIENCE)
 
 
-def test_a_signal_inside_a_callback_of_a_weak_reference_ends_the_program_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_in_weakref_callback_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     # what is raised there is dropped: an import that is under way made the planner go on as if no signal had come
     printed: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", printed.append)

@@ -30,4 +30,4 @@ def test_a_place_that_is_none_is_said_before_anything_runs(capsys: pytest.Captur
     with pytest.raises(SystemExit) as ended:
         outcome.parser("planner", "", "").parse_args(["--archive", "mysql://host/x"])
     assert ended.value.code == 2
-    assert "the archive is sqlite:///PATH" in capsys.readouterr().err
+    assert "expected a path, sqlite:///PATH" in capsys.readouterr().err

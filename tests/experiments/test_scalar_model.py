@@ -16,7 +16,7 @@ def test_the_first_valid_sample_primes():
     assert run(series((1.0, 4.0, 0)), 5.0) == State(4.0, 0.0, 0.0, 4.0, 0, 1.0)
 
 
-def test_an_invalid_sample_keeps_the_averages_and_shows_its_raw_value_and_code():
+def test_invalid_sample_keeps_averages_and_shows_value_and_code():
     state = run(series((1.0, 4.0, 0), (2.0, 6.0, 0)), 5.0)
     after = step(state, Observation(3.0, -9.0, validity.RANGE), 5.0)
     assert (after.mean, after.variance, after.trend, after.valid_at) == (*state[:3], 2.0)

@@ -33,7 +33,7 @@ def test_every_value_changes_at_every_tick(entities):
         before = after
 
 
-def test_the_share_of_invalid_samples_is_as_asked_and_their_values_are_impossible_or_absent():
+def test_invalid_samples_have_configured_share_and_bad_values():
     strip = Strip(WORKLOAD)
     plain = strip.codes & validity.CODE_MASK
     assert np.count_nonzero(plain) / plain.size == pytest.approx(0.01, abs=0.001)

@@ -95,7 +95,7 @@ def test_a_call_that_hangs_becomes_timeout_and_nothing_else_waits(probe: DryRun)
     # every tick is answered for; on a busy machine what was printed of the VMs may be read after that of the host
     eventually(lambda: probe.hosts >= hosts + 8 and len(probe.vms) >= before + 4, says=probe.said.read_text)
     assert {vm["stable"] for vm in probe.vms} == {UUID}, "it is known whose samples are missing"
-    eventually(lambda: "source blocking does not answer; starting it again" in probe.said.read_text())
+    eventually(lambda: "source blocking does not answer; restarting" in probe.said.read_text())
     probe.answer.write_text(GOOD)
     eventually(lambda: probe.newest_code() == "VALID", _AGAIN, says=probe.said.read_text)
 

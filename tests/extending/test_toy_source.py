@@ -25,7 +25,7 @@ def test_the_configuration_knows_it(tree: ExtendedTree) -> None:
     config.write_text('[probe.host]\nsource = "toy"\n')
     done = tree.run("config", "--file", config)
     assert done.returncode == EXIT_CONFIG
-    assert "key probe.host.source: invalid enum value 'toy'; known are auto, procfs, vmstat" in done.stderr
+    assert "key probe.host.source: invalid enum value 'toy'; expected one of auto, procfs, vmstat" in done.stderr
 
 
 def test_one_of_another_package_is_refused(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_two_probes_with_one_ring_are_told_apart(tmp_path: Path, cluster: Cluste
         for command, path in zip(commands, said, strict=True):
             stack.enter_context(started(command, cwd=ROOT, stderr=stack.enter_context(path.open("wb"))))
         eventually(
-            lambda: all("a second sender uses the name" in path.read_text() for path in said),
+            lambda: all("two senders use the name" in path.read_text() for path in said),
             meanwhile=turn,
             says=lambda: (site.position(), [path.read_text() for path in said]),
         )
@@ -92,4 +92,4 @@ def test_two_probes_with_one_ring_are_told_apart(tmp_path: Path, cluster: Cluste
         assert epoch == {found.epoch}  # one of the two goes on with it
         with Members(shards.addresses, None, 2.0) as members:
             findings = health.read(cluster, members, {}).findings
-        assert any("second sender uses this name" in finding.text for finding in findings)
+        assert any("two senders use this name" in finding.text for finding in findings)

@@ -69,9 +69,7 @@ def test_a_probe_that_reads_proc_does_not_load_the_tool_parsers() -> None:
 
 
 @pytest.mark.parametrize("switch", [{}, {"PYTHONDONTWRITEBYTECODE": "1"}], ids=["plain", "not written"])
-def test_the_command_has_compiled_what_the_agent_imports_when_it_becomes_the_agent(
-    tmp_path: Path, switch: dict[str, str]
-) -> None:
+def test_command_compiles_agent_imports_before_exec(tmp_path: Path, switch: dict[str, str]) -> None:
     """Compiling takes more than a megabyte, which would stay with an agent that is the first to import something."""
     for name in ("acquisition", "probes"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -115,7 +115,7 @@ def scene(start_cluster: Callable[..., Shards], tmp_path: Path) -> Iterator[Scen
     made.close()
 
 
-def test_probe_killed_and_started_again_while_its_link_is_cut_loses_nothing(scene: Scene) -> None:
+def test_probe_restarted_during_link_cut_loses_nothing(scene: Scene) -> None:
     scene.start()
     scene.until(lambda: scene.applied() >= 5)
     scene.cut()

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 NOBODY = 65534
 READ = "disk_read_bytes_per_second"
-BOTH = "CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE: how much processes of other users"
-WAITING = "CAP_NET_ADMIN: how often"
+BOTH = "CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE: disk I/O of other users' processes"
+WAITING = "CAP_NET_ADMIN: waits"
 
 
 def sampled(capabilities: str, process: int, config: Path) -> tuple[dict[str, Any], str]:
@@ -42,7 +42,7 @@ def sampled(capabilities: str, process: int, config: Path) -> tuple[dict[str, An
     ("capabilities", "reads", "said"),
     [
         ("", False, [BOTH, WAITING]),
-        (",+sys_ptrace", False, ["CAP_DAC_READ_SEARCH: how much", WAITING]),
+        (",+sys_ptrace", False, ["CAP_DAC_READ_SEARCH: disk I/O", WAITING]),
         (",+dac_read_search,+sys_ptrace", True, [WAITING]),
         (",+dac_read_search,+sys_ptrace,+net_admin", True, []),
     ],

@@ -77,7 +77,7 @@ def test_a_probe_takes_another_key_on_sighup_and_nothing_is_lost(
         assert shardpulse(["keys", "host", str(masters), NAME, "--out", str(tmp_path), "--replace"]) == 0
         running["probe"].send_signal(signal.SIGHUP)
         eventually(lambda: (found := applied()) is not None and found.frames > 10, says=spoken)
-        eventually(lambda: f"the frames of host {NAME} are taken again" in said["probe"].read_text(), says=spoken)
+        eventually(lambda: f"frames of host {NAME} are accepted again" in said["probe"].read_text(), says=spoken)
         found = applied()
         assert found is not None
         assert (found.lost, found.gaps, found.before) == (0, 0, 0)
@@ -88,7 +88,7 @@ def test_a_probe_takes_another_key_on_sighup_and_nothing_is_lost(
         # masters are exchanged: the filter takes both, then the probe has its new key
         assert shardpulse(["keys", "master", str(masters), "--rotate"]) == 0
         running["filter"].send_signal(signal.SIGHUP)
-        eventually(lambda: "configuration read again" in said["filter"].read_text(), says=spoken)
+        eventually(lambda: "configuration reloaded" in said["filter"].read_text(), says=spoken)
         assert shardpulse(["keys", "host", str(masters), NAME, "--out", str(tmp_path), "--replace"]) == 0
         running["probe"].send_signal(signal.SIGHUP)
         number = signature.number_of(files.read_masters(str(masters), "masters")[0])
@@ -102,14 +102,19 @@ def test_a_probe_takes_another_key_on_sighup_and_nothing_is_lost(
         # a file that is none changes nothing
         key.write_text("nothing\n")
         running["probe"].send_signal(signal.SIGHUP)
-        eventually(lambda: "is not acceptable; the old one stays in force" in said["probe"].read_text(), says=spoken)
+        eventually(
+            lambda: "invalid new configuration; configuration unchanged" in said["probe"].read_text(), says=spoken
+        )
         frames = found.frames
         eventually(lambda: (now := applied()) is not None and now.frames > frames + 5, says=spoken)
 
 
 @pytest.mark.parametrize(
     ("command", "text"),
-    [("probe", "key probe.signing.key_file: {0} holds no host's key"), ("filter", "key filter.signing.key_file: {0} ")],
+    [
+        ("probe", "key probe.signing.key_file: {0} contains no host key"),
+        ("filter", "key filter.signing.key_file: {0} "),
+    ],
 )
 def test_a_file_that_is_no_key_ends_the_start(tmp_path: Path, shards: Shards, command: str, text: str) -> None:
     path = tmp_path / "none.key"

@@ -1,4 +1,7 @@
-"""What tests share: scenes, feeders, real servers, and where the checkout and the fixtures lie."""
+"""Support of tests: scenes, feeders, real servers, and paths.
+
+The paths are those of the checkout and the fixtures.
+"""
 
 from __future__ import annotations
 

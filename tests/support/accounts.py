@@ -1,4 +1,4 @@
-"""Accounts made by hand: what a probe says that it has sent, what a filter has applied, and the balance of both."""
+"""Accounts made by hand: sent by a probe, applied by a filter, balanced."""
 
 from __future__ import annotations
 

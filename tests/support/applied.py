@@ -1,4 +1,4 @@
-"""What the filter has left in the shards of one set of one host, and of its partition."""
+"""Applied state in the shards, of one set of one host and its partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches for the archive, made of random figures, and what is in its tables."""
+"""Archive batches of random figures, and the contents of the tables."""
 
 from __future__ import annotations
 

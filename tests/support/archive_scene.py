@@ -1,4 +1,4 @@
-"""Streams of the last minutes in real shards, an archiver over them, and what is in its database."""
+"""Archive scene: recent streams in real shards, an archiver, its database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain reference for the archive: a table of rows in memory, merged as the interface says, and what they must be."""
+"""Reference archive: a table of rows in memory, merged as specified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What each user of the shards must be refused, written by hand and not by the table that is tested."""
+"""Refusals due to each shard user, listed by hand.
+
+The table that is tested is not used.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages that deploy/build made, for tests: of the checkout's files as they lie, committed in a copy of them."""
+"""Built packages for tests, from a committed copy of the checkout's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the fixtures of the checks: cases of readings with the codes that are expected."""
+"""Check cases from fixtures: readings with the expected codes."""
 
 from __future__ import annotations
 

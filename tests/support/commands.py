@@ -1,4 +1,4 @@
-"""What is sent to a shard, taken apart again."""
+"""Commands sent to a shard, decoded."""
 
 from __future__ import annotations
 

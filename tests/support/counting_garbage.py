@@ -1,4 +1,7 @@
-"""The command ``shardpulse`` without a collector: SIGUSR1 counts what is garbage in cycles, on stderr."""
+"""Command ``shardpulse`` without a collector; SIGUSR1 counts garbage in cycles.
+
+The count goes to stderr.
+"""
 
 from __future__ import annotations
 

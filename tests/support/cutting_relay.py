@@ -1,4 +1,7 @@
-"""A pooler at its worst: a Unix socket in front of PostgreSQL's that cuts connections in the middle of anything."""
+"""Cutting relay: a Unix socket before PostgreSQL that drops connections.
+
+It is a pooler at its worst, and cuts in the middle of anything.
+"""
 
 from __future__ import annotations
 

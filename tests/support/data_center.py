@@ -1,4 +1,4 @@
-"""A small data center of hosts with VMs, sent through the real filter, for tests of decisions."""
+"""Data center of hosts with VMs, through the real filter, for decisions."""
 
 from __future__ import annotations
 

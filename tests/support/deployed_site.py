@@ -1,4 +1,7 @@
-"""Three hosts with systemd on which the playbooks run, as an operator would run them (experiments.hosts.site)."""
+"""Deployed site: three hosts with systemd, set up by the playbooks.
+
+See experiments.hosts.site.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shards of the session without any data but the layout."""
+"""Emptied session shards: no data but the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Other certificates for the running shards of ``tls_cluster``: put in place, and read by who is told to."""
+"""Exchanged certificates for the running shards of ``tls_cluster``.
+
+They are put in place, and read by shards that are ordered to.
+"""
 
 from __future__ import annotations
 

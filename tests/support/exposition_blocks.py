@@ -1,4 +1,4 @@
-"""Blocks of a snapshot made in memory: for tests of the exposition that need no shards."""
+"""Exposition blocks made in memory, without shards."""
 
 from __future__ import annotations
 

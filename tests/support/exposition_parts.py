@@ -1,4 +1,4 @@
-"""What is exposed beside a snapshot, made in memory: decision inputs, accounts, the health of the pipeline."""
+"""Exposition parts made in memory: decision inputs, accounts, health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A checkout with additions of a newcomer: its packages are links, that of the probe is a copy with toys in it.
+"""Extended checkout with a newcomer's additions.
+
+Its packages are links, that of the probe is a copy with toys in it.
 
 An addition is what ``docs/architecture.md`` promises: one file, and one line in a registry. Commands run in such a
 tree as they do in this one.

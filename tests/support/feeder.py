@@ -1,4 +1,4 @@
-"""A minimal sender for tests of the filter: frames straight into the raw stream."""
+"""Feeder: a minimal sender of frames into the raw stream, for filter tests."""
 
 from __future__ import annotations
 

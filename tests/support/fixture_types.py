@@ -1,4 +1,4 @@
-"""What fixtures of conftest.py give: for annotations."""
+"""Fixture types of conftest.py, for annotations."""
 
 from __future__ import annotations
 

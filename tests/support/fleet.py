@@ -1,4 +1,4 @@
-"""A small data center for tests of what people see: hosts with VMs and processes, sent as frames to real shards."""
+"""Fleet of hosts with VMs and processes, sent to real shards, for views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users of the shards must be refused, and what a refusal looks like."""
+"""Forbidden commands of shard users, and the form of a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard at its memory limit."""
+"""Full shard, at its memory limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The surfaces that users rely on, as text: ``python -m tests.support.golden`` writes them to tests/golden.
+"""Golden surfaces as text: ``python -m tests.support.golden`` writes them.
+
+They are what users rely on, in tests/golden.
 
 Options and messages of help, keys of the configuration, the HTTP interface, exit codes, users and rights in the shards,
 key names in the shards, tables of the archive, and families of ``/metrics``. tests/test_golden.py compares each file

@@ -1,4 +1,4 @@
-"""Shards that know a user for each part, as long as a test needs them (Redis 7)."""
+"""Granted shards: a user for each part, for one test (Redis 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes' writers and a filter worker that go on while the cluster under them grows, shrinks and breaks."""
+"""Growth load: writers and a filter while the cluster changes under them."""
 
 from __future__ import annotations
 

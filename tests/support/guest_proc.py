@@ -1,4 +1,4 @@
-"""A directory like /proc with processes of qemu, their command lines from fixtures."""
+"""Guest processes in a directory like /proc, with fixture command lines."""
 
 from __future__ import annotations
 

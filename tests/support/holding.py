@@ -1,4 +1,7 @@
-"""Partitions that are held: what readers must find so that hosts are not unknown, where no leasing worker runs."""
+"""Held partitions for readers, where no leasing worker runs.
+
+Without them hosts would be unknown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/http.md: what a running service answers about two hosts with three VMs.
+"""HTTP examples of docs/http.md: answers about two hosts with three VMs.
 
 ``python -m tests.support.http_examples --write`` puts them there. tests/filters/service/test_http_examples.py holds the
 members of what stands there equal to those of what is answered, so a change of an answer is a change of the page.

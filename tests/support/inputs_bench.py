@@ -1,4 +1,7 @@
-"""Decision inputs without shards: states that are fed frames, beside a scalar history of each of their series."""
+"""Decision input bench without shards, beside a scalar history per series.
+
+States are fed frames.
+"""
 
 from __future__ import annotations
 

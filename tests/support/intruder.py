@@ -1,4 +1,7 @@
-"""A probe and a filter, each as its user, and somebody who has the password of a probe."""
+"""Intruder with a probe's password, beside a probe and a filter.
+
+Each of the two runs as its user.
+"""
 
 from __future__ import annotations
 

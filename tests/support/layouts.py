@@ -1,4 +1,4 @@
-"""The copies of the layout in the shards, as tests change them behind everybody's back."""
+"""Layout copies in the shards, changed by tests from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user of the session's shards whose rights a test takes away and gives back."""
+"""Limited user of the session's shards: a test revokes and restores rights."""
 
 from __future__ import annotations
 

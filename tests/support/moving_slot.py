@@ -1,4 +1,4 @@
-"""A partition on its way from one shard to another."""
+"""Moving slot: a partition on its way from one shard to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small data center whose VMs migrate under faults, and what is true of it: for tests of coherence.
+"""Moving VMs in a small data center under faults, with the truth.
 
 Time is the test's own: ``Plant.now`` is the clock of the filter and of the readers. Every host has a monotonic
 clock that began with its boot, and a wall clock that may be off. Its frames carry the tick in one of the

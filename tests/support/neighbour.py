@@ -1,4 +1,4 @@
-"""Another user of this machine, who means harm: a program of its own that root starts and that then is nobody.
+"""Hostile local user: a program started by root that becomes nobody.
 
 ``python neighbour.py try TASK`` does what it can to what is named in TASK and prints what worked, as a JSON list;
 ``python neighbour.py squat TASK`` listens where shards did, and prints who came (``came PORT``) and what was said to

@@ -1,4 +1,6 @@
-"""A newer Redis for hosts of tests: Debian's own, packed again under a newer version, which it also says.
+"""Newer Redis package: Debian's own, repacked under a newer version.
+
+The server reports that version as well.
 
 The packages lie in a source of the host's own, and no other source is left there.
 """

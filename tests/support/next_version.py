@@ -1,4 +1,4 @@
-"""shardpulse as its next version will be: its newest records are of one more version than those of today.
+"""Next version of shardpulse: newest record versions raised by one.
 
 Run as ``python -m tests.support.next_version COMMAND ...``. Nothing else may be imported before ``raise_versions``.
 """

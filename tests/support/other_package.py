@@ -1,4 +1,7 @@
-"""A package that is not this project's: one module of ``tests/fixtures`` and its entry point, as pip installs them."""
+"""Foreign package: one module of ``tests/fixtures`` with its entry point.
+
+Its files lie as pip installs them.
+"""
 
 from __future__ import annotations
 

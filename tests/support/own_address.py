@@ -1,4 +1,7 @@
-"""An address of this machine that others reach, for what must not be said beyond loopback."""
+"""Own address of this machine off loopback.
+
+It is for what must not be said beyond loopback.
+"""
 
 from __future__ import annotations
 

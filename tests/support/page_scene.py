@@ -1,4 +1,4 @@
-"""What the page is shown with: machines, a real filter and a real service, and a browser that looks at it."""
+"""Page scene: machines, a real filter and service, and a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the pipeline as processes that end with a block, and what they say."""
+"""Parts of the pipeline as processes of a block, with their output."""
 
 from __future__ import annotations
 

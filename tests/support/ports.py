@@ -1,4 +1,4 @@
-"""Ports of a test's own, where what it kills is started again and another test must not have taken its place."""
+"""Ports reserved for a test whose servers are killed and restarted."""
 
 from __future__ import annotations
 

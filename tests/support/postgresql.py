@@ -1,4 +1,6 @@
-"""A real PostgreSQL for tests: of Debian's package, or of the wheel where nothing may be installed.
+"""PostgreSQL server for tests: Debian's package, or the wheel.
+
+The wheel serves where nothing may be installed.
 
 One server per process of pytest, in a directory of its own and on a Unix socket there, so that no port is taken. It
 dies with that process. It runs as another user where tests run as root, since PostgreSQL refuses root.

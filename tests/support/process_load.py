@@ -1,4 +1,4 @@
-"""Known load for tests: a process that keeps a part of one core busy, switches, writes and faults."""
+"""Process load of known size: CPU share, context switches, writes, faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of ``experiments``, called in this process."""
+"""Programs of ``experiments``, called in this process."""
 
 from __future__ import annotations
 

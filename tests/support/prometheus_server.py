@@ -1,4 +1,4 @@
-"""A real Prometheus and real targets for it: processes that end with the tests, whatever happens to them."""
+"""Prometheus server with real targets; processes end with the tests."""
 
 from __future__ import annotations
 

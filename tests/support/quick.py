@@ -1,4 +1,4 @@
-"""Which tests ``tests/run --quick`` leaves out: a plugin of pytest.
+"""Quick tests: selection by ``tests/run --quick``, a pytest plugin.
 
 Quick are those that start no server: pure logic. What takes shards, and rooms whose tests start them themselves, is
 marked ``slow`` here, unless it is marked ``quick``: one pass of the whole pipeline is.

@@ -1,4 +1,7 @@
-"""The files that ``deploy/render.yml`` writes, and a bare loop of Jinja over the templates of a watched machine."""
+"""Rendered files of ``deploy/render.yml``, and a bare Jinja loop over templates.
+
+The templates are those of a watched machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A test that fails in a whole run is run once more, alone: a plugin of pytest (``--repeat-failed``, from tests/run).
+"""Repetition of failed tests, alone, after a whole run: pytest plugin.
+
+Its option is ``--repeat-failed``, from tests/run.
 
 When all workers have ended, each failed test runs by itself in a process of its own. If it passes, it is flaky: it
 counts as passed, its first failure is printed, and it is named at the end. The run fails if a test fails twice or more

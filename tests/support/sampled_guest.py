@@ -1,4 +1,7 @@
-"""A host with one guest whose files are made by hand, read once a second by the source of VMs."""
+"""Sampled guest: hand-made files of one guest, read by the VM source.
+
+It is read once a second.
+"""
 
 from __future__ import annotations
 

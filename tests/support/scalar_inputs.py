@@ -1,4 +1,6 @@
-"""The reference of the decision inputs: one metric of one entity in plain Python, transcribed from their formulas.
+"""Scalar reference of decision inputs: plain Python, from their formulas.
+
+It steps one metric of one entity.
 
 Slow and obvious on purpose; the batched float32 arithmetic of ``filters.worker.inputs`` is compared with it.
 """

@@ -1,4 +1,4 @@
-"""Smoothed state as the filter leaves it, written by hand: for tests of those who read it."""
+"""Scene of smoothed state as the filter leaves it, written by hand."""
 
 from __future__ import annotations
 

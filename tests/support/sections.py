@@ -1,4 +1,4 @@
-"""Sections of decision inputs and rings of recent values, as the filter leaves them, written by hand."""
+"""Sections of decision inputs and rings of recent values, made by hand."""
 
 from __future__ import annotations
 

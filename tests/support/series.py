@@ -1,4 +1,4 @@
-"""A series of frames with invalid samples, and what its smoothed state must be after any number of them."""
+"""Series of frames with invalid samples, and the expected smoothed state."""
 
 from __future__ import annotations
 

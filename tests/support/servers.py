@@ -1,4 +1,4 @@
-"""The servers that tests run shards on: those that the constraints and apt bring, and others where they are."""
+"""Servers for test shards: those of constraints and apt, and others found."""
 
 from __future__ import annotations
 

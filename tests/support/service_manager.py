@@ -1,4 +1,4 @@
-"""What systemd is to a service: whoever listens at $NOTIFY_SOCKET."""
+"""Service manager stand-in: a listener at $NOTIFY_SOCKET, as systemd is."""
 
 from __future__ import annotations
 

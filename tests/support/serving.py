@@ -1,4 +1,4 @@
-"""A running ``shardpulse serve``, a client that hides nothing, and hosts whose records keep coming."""
+"""Serving scene: a running ``shardpulse serve``, a client, and live hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard that takes its time to read its file when it starts, and answers LOADING meanwhile.
+"""Slow loading shard: answers LOADING while it reads its file.
 
 It answers between so many bytes of the file: newer servers can be told how many, 6.2 takes two megabytes.
 So the file must be large, also where few keys matter.

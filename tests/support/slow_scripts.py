@@ -1,4 +1,6 @@
-"""``python -m tests.support.slow_scripts``: serves a page of many scripts, and says its address once it does.
+"""Server of a page with many scripts; prints its address when ready.
+
+Run it as ``python -m tests.support.slow_scripts``.
 
 A process of its own: a thread of a test may be none, once another test has imported what patches threads.
 """

@@ -1,4 +1,4 @@
-"""A disk that gets full in a moment: a small tmpfs."""
+"""Small disk that fills in a moment: a tmpfs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that hardly moves for readers, so that what a test has written stays as old as it was meant to be."""
+"""Still clock for readers: what a test has written keeps its age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One thread of a child that stands still while the others go on: ptrace(2) stops threads one by one, signals all."""
+"""Stuck thread of a child, stopped by ptrace(2) while others go on.
+
+Signals stop all threads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A pseudo-terminal for tests of full-screen commands: what a person would see, press and be left with."""
+"""Pseudo-terminal for tests of full-screen commands.
+
+It has what a person would see, press and be left with.
+"""
 
 from __future__ import annotations
 

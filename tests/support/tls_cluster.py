@@ -1,4 +1,7 @@
-"""Three masters and a replica that speak TLS only, run with rendered files, joined by the user ``operator``."""
+"""TLS cluster of three masters and a replica, from rendered files.
+
+The user ``operator`` joins them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests run at the same time: a plugin of pytest for runs with several workers (``-n``).
+"""Turns of concurrent tests: a pytest plugin for several workers (``-n``).
 
 Tests wait more than they compute, so ``tests/run`` starts more workers than there are cores. A file of tests goes
 as a whole to the next worker that is free, so that its fixtures are made once; long programs go first. A test that is

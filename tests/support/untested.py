@@ -1,4 +1,4 @@
-"""What a run could not test, and how to get it: a plugin of pytest.
+"""Untested parts of a run, and how to test them: a pytest plugin.
 
 A test says which programs it needs: ``@pytest.mark.needs("vmstat", "pidstat")``; a fixture calls ``require``.
 Without them it is skipped with the reason, and the run ends with a list of all such reasons. Where apt may
@@ -23,7 +23,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def require(*tools: str) -> None:
-    """For fixtures: go on where these programs are, else skip or fail the test with what to install."""
+    """For fixtures: go on where these programs are, else skip or fail the test with the remedy."""
     missing = {tool: SYSTEM_TOOLS[tool] for tool in tools if find_tool(tool) is None}
     if missing:
         said = f"{', '.join(missing)} not found: apt install {' '.join(dict.fromkeys(missing.values()))}"

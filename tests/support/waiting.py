@@ -1,4 +1,7 @@
-"""Waiting in tests: for a condition with a deadline, never for a time that should be enough."""
+"""Waiting for a condition with a deadline.
+
+Tests never wait for a time that should be enough.
+"""
 
 from __future__ import annotations
 

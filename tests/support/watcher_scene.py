@@ -1,4 +1,4 @@
-"""A small data center for tests of the Watcher datasource: its frames, and the same in Watcher's own model.
+"""Watcher scene: frames of a small data center, and Watcher's own model.
 
 Hosts and VMs are given by their raw loads; ``Center.feed`` sends these as frames of the resource sets
 ``host`` and ``vms`` through real shards and a real filter, ``Center.model`` makes Watcher's model of it.

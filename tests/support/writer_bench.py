@@ -1,4 +1,4 @@
-"""A writer and a real filter worker on real shards, turned by hand, for tests of the writer."""
+"""Writer bench: a writer and a filter worker on real shards, turned by hand."""
 
 from __future__ import annotations
 

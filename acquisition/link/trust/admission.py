@@ -20,11 +20,11 @@ from acquisition.errors import AdmissionError, ShardError
 from acquisition.link.trust.credentials import Credentials
 
 _OLDEST = 7  #: with TLS: before it no server tells clients names to verify, and none has selectors
-_DEMANDED = "is not on loopback, so it takes TLS and a user: set [shards] tls_ca, username and password_file"
+_DEMANDED = "is not on loopback: TLS and a user are required; set [shards] tls_ca, username and password_file"
 #: What to say of a shard that takes no part in a handshake: a Redis without TLS waits for the end of a line.
-NO_TLS = "does not answer in TLS: name its TLS port, or leave out [shards] tls_ca"
+NO_TLS = "does not speak TLS: use its TLS port, or unset [shards] tls_ca"
 #: What to say of a shard that ends a connection without TLS before it has answered anything.
-PERHAPS_TLS = "; if it speaks TLS only, set [shards] tls_ca"
+PERHAPS_TLS = "; if it requires TLS, set [shards] tls_ca"
 
 # sock_diag(7), netlink(7)
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
@@ -45,7 +45,7 @@ def check(made: _socket.socket, credentials: Credentials | None, address: object
     try:
         peer, own = made.getpeername(), made.getsockname()
     except OSError as error:  # it has been closed meanwhile
-        raise ShardError(f"the connection is gone: {error}") from error
+        raise ShardError(f"connection lost: {error}") from error
     known = credentials is not None and bool(credentials.password)
     if is_loopback(peer[0]):
         if credentials is not None and known:
@@ -80,9 +80,9 @@ def check_greeted(reply: Any, address: object) -> None:
         version = reply[reply.index(b"version") + 1].decode()
         major = int(version.partition(".")[0])
     except (ValueError, IndexError, AttributeError) as error:  # UnicodeDecodeError is a ValueError
-        raise ShardError(f"shard {address} does not say of which version it is: {reply!r:.200}") from error
+        raise ShardError(f"shard {address} reports no version: {reply!r:.200}") from error
     if major < _OLDEST:
-        raise AdmissionError(f"shard {address} is Redis {version}: with TLS {_OLDEST}.0 or newer is needed")
+        raise AdmissionError(f"shard {address} is Redis {version}: TLS requires {_OLDEST}.0 or newer")
 
 
 # -- The process at the other end of a connection over loopback.
@@ -94,12 +94,12 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_owner(peer: tuple[str, int], own: tuple[str, int], owners: tuple[int, ...]) -> None:
-    """Raise ShardError when the connection from ``own`` to ``peer``, over loopback, leads to a process of somebody who
-    is none of ``owners``."""
+    """Raise ShardError when the connection from ``own`` to ``peer``, over loopback, leads to a process of a user other
+    than ``owners``."""
     found = owner(peer, own) if owners else None
     if owners and found not in owners:
-        told = "cannot be found out" if found is None else f"is the user with uid {found}"
-        raise ShardError(f"{peer[0]}:{peer[1]} is not believed to be a shard: whose process listens there {told}")
+        told = "is unknown" if found is None else f"has uid {found}"
+        raise ShardError(f"{peer[0]}:{peer[1]} is not trusted as a shard: the owner of its process {told}")
 
 
 def owner(peer: tuple[str, int], own: tuple[str, int]) -> int | None:

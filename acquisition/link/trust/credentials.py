@@ -1,4 +1,4 @@
-"""Who a client is to the shards: user, password, and whose processes may receive it.
+"""Credentials for shards: user, password, and the owners allowed to receive them.
 
 Those of local shards lie in a file of mode 0600 beside their state file (``shards up`` writes it, ``down`` removes it),
 and are read again whenever shards are looked for; those of other shards come from the configuration.
@@ -49,12 +49,12 @@ class Credentials(NamedTuple):
 
 
 def ours() -> tuple[int, ...]:
-    """Whose processes are believed to be our own shards: this user's and root's."""
+    """Users whose processes are trusted as shards: this one and root."""
     return tuple({0, os.geteuid()})
 
 
 def local(directory: str, user: str = PIPELINE) -> Credentials:
-    """Those of a user of the shards whose state lies in ``directory``.
+    """Credentials of a user of the shards whose state lies in ``directory``.
 
     Raises ShardError when they are gone, with the shards, ConfigError when they cannot be read.
     """
@@ -63,7 +63,9 @@ def local(directory: str, user: str = PIPELINE) -> Credentials:
             user, str(json.loads(trusted_file.read(directory, PASSWORDS_FILE, secret=True))[user]), ours()
         )
     except FileNotFoundError as error:
-        raise ShardError(f"{os.path.join(directory, PASSWORDS_FILE)} is gone: its shards have been stopped") from error
+        raise ShardError(
+            f"{os.path.join(directory, PASSWORDS_FILE)} is missing: its shards have been stopped"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         path = os.path.join(directory, PASSWORDS_FILE)
-        raise ConfigError(f"the passwords of the shards in {path} cannot be read: {error!r}") from error
+        raise ConfigError(f"cannot read the shards' passwords in {path}: {error!r}") from error

@@ -1,4 +1,4 @@
-"""TLS to a shard whose certificate has expired, before it is made to read another one.
+"""TLS connection to a shard with an expired certificate, to reload it.
 
 Everything else is verified as ever: the authority, the signature, the purpose, the name. And the certificate has to be
 one of those that the operator names (``Credentials.expired``), as the authority issued it: a finder of the key of an
@@ -15,7 +15,7 @@ from acquisition.errors import ShardError
 from acquisition.link.trust import admission, tls
 from acquisition.link.trust.credentials import Credentials
 
-_NOT_NAMED = "has a certificate that has expired, and is not among those named as expired: name the one it shows"
+_NOT_NAMED = "has an expired certificate that was not given with --expired: pass the one it presents"
 
 
 def read(text: str) -> tuple[bytes, ...]:
@@ -38,7 +38,7 @@ def connect(address: tuple[str, int], credentials: Credentials, timeout: float |
         admission.check(plain, credentials, address)
         made = tls.Secured(plain, authority, name, _at_any_time)
     except OSError as error:
-        raise ShardError(f"shard {address} cannot be reached: {error}") from error
+        raise ShardError(f"shard {address} is unreachable: {error}") from error
     try:
         made.handshake()
         if made.certificate() not in credentials.expired:

@@ -1,4 +1,4 @@
-"""TLS 1.3 over a connected socket: whom we believe is one authority, and that the server has the name we asked for.
+"""TLS 1.3 over a connected socket, verified against one authority and name.
 
 ``_ssl`` is the C module behind ``ssl``, whose enums and classes would cost every probe 0.6 MB and some time per call.
 No authority but ours is loaded, no certificate of a client is sent: clients log in with user and password.
@@ -23,8 +23,9 @@ from acquisition.link.trust.admission import NO_TLS
 # X509_verify_cert_error_string(3)
 _EXPIRED = 10
 _BEYOND_ITS_TIME = {
-    9: "is not valid yet: compare the clocks",
-    _EXPIRED: "has expired: issue another one; `shardpulse shards certificates --expired` lets a running shard read it",
+    9: "is not valid yet: check the clocks",
+    _EXPIRED: "has expired: issue a new one; `shardpulse shards certificates --expired` makes a running "
+    "shard reload it",
 }
 _OTHER_NAME = (62, 64)
 _NO_TLS = (
@@ -74,7 +75,7 @@ def context(authority: str) -> Any:
         if known is None or known[0] != version:
             known = _contexts[authority] = version, Context.of(authority)
     except OSError as error:  # SSLError is one
-        told = "holds no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
+        told = "contains no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
         raise ConfigError(f"key shards.tls_ca: {authority} {told}") from error
     return known[1]
 
@@ -197,14 +198,19 @@ def told(error: OSError, name: str, authority: str) -> str:
     if code in _BEYOND_ITS_TIME:
         return f"has a certificate that {_BEYOND_ITS_TIME[code]}"
     if code in _OTHER_NAME:
-        return f"has a certificate for other names than {name}: call it by one of those, or issue one for this name too"
+        return (
+            f"has a certificate for names other than {name}: use one of those, or issue a certificate "
+            "that includes this name"
+        )
     if code:
-        return f"has a certificate that no authority in {authority} has made ([shards] tls_ca): {error.verify_message}"  # type: ignore[attr-defined]
+        return (
+            f"has a certificate from an authority that is not in {authority} ([shards] tls_ca): {error.verify_message}"  # type: ignore[attr-defined]
+        )
     if getattr(error, "reason", None) in _NO_TLS:
-        return "speaks no TLS there: name its TLS port, or leave out [shards] tls_ca"
+        return "does not speak TLS on this port: use its TLS port, or unset [shards] tls_ca"
     if isinstance(error, TimeoutError):
         return NO_TLS
-    return f"ends the TLS handshake: {error.strerror or error}"
+    return f"aborted the TLS handshake: {error.strerror or error}"
 
 
 def has_expired(error: OSError) -> bool:

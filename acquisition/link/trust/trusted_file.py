@@ -1,4 +1,4 @@
-"""Files that are believed only if nobody else can have written them.
+"""Files that are trusted only if no other user can have written them.
 
 A name in /tmp or /dev/shm can be anybody's, so it decides nothing: the directory is opened once, who owns it and what
 stands in it is asked of what was opened, and the file is opened in that very directory, through no link.
@@ -24,7 +24,7 @@ _OPEN = 0o027  #: of a directory: others have any right, or the group writes
 _OTHERS_WRITE = 0o022
 _OTHERS_READ = 0o077
 _LENT_OTHERS_READ = 0o037
-_HINT = ": choose another directory with --dir, or name the shards with --shards HOST:PORT or in the [shards] table"
+_HINT = ": choose another directory with --dir, or give the shards with --shards HOST:PORT or in the [shards] table"
 
 
 def read(directory: str, name: str, secret: bool = False) -> bytes:
@@ -49,17 +49,19 @@ def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "
     """Raise ConfigError when what was opened at ``path`` is not to be believed; ``hint`` says what to do then. Of a
     ``secret`` that is ``lent`` in a directory of this user alone, what looks like rights of the group is none."""
     if status.st_uid not in (0, os.geteuid()):
-        raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}), so it is not believed{hint}")
+        raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}) and is not trusted{hint}")
     check_writers(status, path)
     if secret and stat.S_IMODE(status.st_mode) & (_LENT_OTHERS_READ if lent else _OTHERS_READ):
-        raise ConfigError(f"others may read {path}: chmod 600 it")
+        raise ConfigError(f"{path} is readable by other users: run chmod 600 on it")
 
 
 def check_writers(status: os.stat_result, path: str) -> None:
     """Raise ConfigError when others may write what was opened at ``path``."""
     mode = stat.S_IMODE(status.st_mode)
     if mode & _OTHERS_WRITE:
-        raise ConfigError(f"others may write {path} (mode {mode:04o}), so it is not believed: chmod go-w it")
+        raise ConfigError(
+            f"{path} is writable by other users (mode {mode:04o}) and is not trusted: run chmod go-w on it"
+        )
 
 
 def located(path: str, label: str) -> str:
@@ -71,7 +73,7 @@ def located(path: str, label: str) -> str:
     if not path.startswith(beginning):
         return path
     if not os.environ.get(_VARIABLE):
-        raise NoInputError(f"{label}: there is no ${_VARIABLE}: it is of units of systemd with LoadCredential")
+        raise NoInputError(f"{label}: ${_VARIABLE} is not set; systemd sets it for units with LoadCredential")
     return os.path.join(os.environ[_VARIABLE], path.removeprefix(beginning))
 
 
@@ -82,7 +84,7 @@ def opened(path: str, label: str) -> BinaryIO:
     try:
         file = open(found, "rb")  # noqa: SIM115 (the caller closes it)
     except OSError as error:
-        raise NoInputError(f"{label}: {path} cannot be read: {error.strerror}") from error
+        raise NoInputError(f"{label}: cannot read {path}: {error.strerror}") from error
     try:
         check(os.fstat(file.fileno()), f"{label}: {path}", secret=True, lent=_is_lent(found))
     except BaseException:
@@ -97,9 +99,9 @@ def first_line(path: str, label: str) -> str:
         with opened(path, label) as file:
             secret = file.readline().decode().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise NoInputError(f"{label}: {path} cannot be read: {error}") from error
+        raise NoInputError(f"{label}: cannot read {path}: {error}") from error
     if not secret:
-        raise NoInputError(f"{label}: {path} holds no password")
+        raise NoInputError(f"{label}: no password in {path}")
     return secret
 
 

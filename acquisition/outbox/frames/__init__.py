@@ -1,1 +1,1 @@
-"""Frames that a probe holds: the ring, their numbers, and the send window of each resource set."""
+"""Frames held by a probe: ring, numbering, and the send window of each set."""

@@ -1,4 +1,4 @@
-"""The index of an outbox: what it knows of each held frame, in fixed-width records of one buffer.
+"""Index of an outbox: fixed-width records of all held frames in one buffer.
 
 A probe holds ten minutes of frames and is to stay small: as an object per frame, nine boxed numbers
 in a dictionary, the index cost five times as much and grew for as long as the ring filled.

@@ -1,4 +1,4 @@
-"""Frames get their numbers: epoch, sequence, floor and the count of samples made before them."""
+"""Numbering of frames: epoch, sequence, floor and count of earlier samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a later process makes of the records and numbers that a ring still holds."""
+"""Recovery of records and numbers that a ring holds from an earlier process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Held(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What became of a ring: ``found`` as for ``Outbox``, ``host`` 0 when nobody's frames are in it."""
+    """Recovered state of a ring: ``found`` as for ``Outbox``, ``host`` 0 if it holds no host's frames."""
 
     found: str
     host: int

@@ -1,4 +1,4 @@
-"""The ring of records that an outbox keeps: a file on tmpfs, or memory.
+"""Ring of the records of an outbox: a file on tmpfs, or memory.
 
 A file written with ``pwritev`` instead of a mapping: a full tmpfs is then an error
 instead of SIGBUS, and its pages do not count as memory of the probe.
@@ -42,7 +42,7 @@ _RECORD_BODY = struct.Struct("<QQdII")  # serial, oldest serial, time, frame siz
 RECORD_SIZE = _RECORD_HEAD.size + _RECORD_BODY.size
 _CHUNK = 1 << 18
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_ELSEWHERE = "give [probe] another ring_path"
+_ELSEWHERE = "set a different [probe] ring_path"
 
 
 class RingDenied(CannotCreateError):
@@ -69,7 +69,7 @@ class Numbers(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What a ring file held, oldest record first; all is empty unless ``found`` is ``recovered``."""
+    """Contents of a ring file, oldest record first; all is empty unless ``found`` is ``recovered``."""
 
     found: str  #: ``created recovered version capacity damaged``
     host: int = 0
@@ -149,7 +149,7 @@ class FileRing:
                 raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
             kind = RingDenied if error.errno in _FULL else CannotCreateError
-            raise kind(f"the ring file {self.path} cannot be written: {error}") from error
+            raise kind(f"cannot write ring file {self.path}: {error}") from error
 
     def write(self, offset: int, serial: int, oldest_serial: int, at: float, data: bytes) -> None:
         """Store a record at ``offset`` of the area. Raises OSError when it does not fit the disk."""
@@ -157,7 +157,7 @@ class FileRing:
         body = _RECORD_BODY.pack(serial, oldest_serial, at, len(data), crc)
         head = _RECORD_HEAD.pack(RECORD_MAGIC, zlib.crc32(body, self._salt))
         if os.pwritev(self._file, (head, body, data), AREA + offset) != RECORD_SIZE + len(data):
-            raise OSError("no space left: the record was cut off")
+            raise OSError("no space left: record truncated")
 
     def read(self, offset: int, size: int) -> bytes:
         """The ``size`` bytes of the frame in the record at ``offset``."""
@@ -191,7 +191,7 @@ class FileRing:
                 os.pwrite(copy, os.pread(self._file, _CHUNK, start), start)
         except OSError as error:
             os.close(copy)
-            raise CannotCreateError(f"the ring file {self.path} cannot be written again: {error}") from error
+            raise CannotCreateError(f"cannot rewrite ring file {self.path}: {error}") from error
         os.close(self._file)
         self._file = copy
 
@@ -299,15 +299,15 @@ def _open_locked(path: str) -> int:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         kind = RingDenied if error.errno in _FULL or _is_foreign(path) else CannotCreateError
-        raise kind(f"the ring file {path} cannot be opened: {error.strerror}") from error
+        raise kind(f"cannot open ring file {path}: {error.strerror}") from error
     problem: CannotCreateError | None = None
     if not _is_ours(os.fstat(file)):
-        problem = RingDenied(f"the ring file {path} is not a regular file of this user; {_ELSEWHERE}")
+        problem = RingDenied(f"ring file {path} is not a regular file of this user; {_ELSEWHERE}")
     else:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            problem = CannotCreateError(f"the ring file {path} is in use by another probe; {_ELSEWHERE}")
+            problem = CannotCreateError(f"ring file {path} is in use by another probe; {_ELSEWHERE}")
     if problem is not None:
         os.close(file)
         raise problem

@@ -1,4 +1,4 @@
-"""Finding out that the filter has read a frame and not applied it, without any input or output.
+"""Detection of frames that the filter has read but not applied (no I/O).
 
 A stall is found exactly: the filter's cursor has passed the stream entry of an acknowledged frame, and yet
 the frame is not applied. Then something before it is missing. A filter that is down or slow does not move its
@@ -21,7 +21,7 @@ RESENDS = 2
 
 
 class Stall:
-    """What is known of the oldest frame of a window that is not applied.
+    """State of the oldest unapplied frame of a window.
 
     ``suspect`` is the sequence number of the frame that was sent again because it is not applied, 0 when
     there is none, and ``suspect_id`` its newest stream id, b"" until the shard has acknowledged it.

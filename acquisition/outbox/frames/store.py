@@ -1,4 +1,4 @@
-"""The outbox: one ring of a probe's recent frames, confirmed or not, and their numbers.
+"""Outbox: one ring of a probe's recent frames, confirmed or not.
 
 The oldest frame is dropped first, when the ring is full or the frame is too old; what a
 send window's ``floor`` says is exactly what is still here. With a path the ring is a
@@ -93,7 +93,7 @@ class Outbox:
 
     @property
     def host(self) -> int:
-        """Whose frames these are, 0 before ``bind``."""
+        """Id of the host of these frames, 0 before ``bind``."""
         return self._host
 
     @property
@@ -327,5 +327,5 @@ class Outbox:
     def count(self, fault: str) -> None:
         """Count a fault of a kind."""
         if LOG.informs:
-            LOG.info("fault of the ring", kind=fault, ring=self.path, held_bytes=self.bytes)
+            LOG.info("ring failed", kind=fault, ring=self.path, held_bytes=self.bytes)
         self.faults[fault] = self.faults.get(fault, 0) + 1

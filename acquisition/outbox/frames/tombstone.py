@@ -1,4 +1,4 @@
-"""Giving up one frame: a tombstone takes its place and its number, so that it alone is lost.
+"""Tombstones: each replaces one abandoned frame and keeps its number.
 
 Raising the floor past it would lose all that is held before it as well, whenever a shard that came
 back empty or as an older replica needs that again.

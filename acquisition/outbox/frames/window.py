@@ -1,4 +1,4 @@
-"""The send window of one resource set: the go-back rule, without any input or output.
+"""Send window of one resource set: the go-back rule (no I/O).
 
 Go-back-N in the sense of RFC 3366, section 2: frames are numbered, sent in order and
 without waiting, and after any doubt sent again from the oldest one that is not confirmed.

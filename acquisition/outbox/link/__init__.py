@@ -1,1 +1,1 @@
-"""The way to the shard that owns the partition: connecting, finding the owner, sending, waiting."""
+"""Link to the shard that owns the partition: finding, connecting, sending."""

@@ -1,4 +1,4 @@
-"""One connection to a shard, made and used without waiting.
+"""Non-blocking connection to one shard.
 
 ::
 
@@ -58,7 +58,7 @@ def is_connected(made: _socket.socket) -> bool:
         raise
     if peer == made.getsockname():
         # loopback: the kernel gave us the very port that we want to reach
-        raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens there")
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
     return True
 
 
@@ -171,7 +171,7 @@ class ShardConnection:
         if self._state == SECURING:
             self._finish_handshake()
         if self._state != OPEN and now >= self._deadline:
-            told = admission.NO_TLS if self._state == SECURING else "does not answer in time"
+            told = admission.NO_TLS if self._state == SECURING else "timed out"
             self.fail("timeout", f"shard {self.address} {told}")
         return self._state == OPEN
 
@@ -217,7 +217,7 @@ class ShardConnection:
                 replies.append(reply)
                 reply = reader.gets()
         except hiredis.ProtocolError as error:
-            self.fail("protocol", f"{self.address} is no Redis: {error}", needs_a_person=True)
+            self.fail("protocol", f"{self.address} is not a Redis server: {error}", needs_a_person=True)
         return replies
 
     def close(self) -> None:
@@ -240,7 +240,7 @@ class ShardConnection:
             return
         del self._lookups[self.address]
         if isinstance(found, OSError):
-            self.fail("lookup", f"shard {self.address} cannot be reached: {found.strerror or found}")
+            self.fail("lookup", f"shard {self.address} is unreachable: {found.strerror or found}")
         self._open(found)
 
     def _open(self, target: Target) -> None:
@@ -301,4 +301,4 @@ class ShardConnection:
     def _fail_os(self, error: OSError) -> NoReturn:
         kind = "refused" if isinstance(error, ConnectionRefusedError) else "closed"
         why = f"{error.strerror or error}{self._perhaps()}"
-        self.fail(kind, f"shard {self.address} cannot be reached: {why}")
+        self.fail(kind, f"shard {self.address} is unreachable: {why}")

@@ -1,4 +1,4 @@
-"""The way to the shard that owns a host's partition, which never waits.
+"""Non-blocking search for the shard that owns a host's partition.
 
 ::
 
@@ -50,7 +50,7 @@ class Guide:
         return bool(self._deadline)
 
     def ask(self, now: float) -> None:
-        """Who owns what, unless that is under way."""
+        """Ask for the slot map, unless that is under way."""
         if not self._deadline:
             self._deadline = now + self._timeout
             self.connection.send(_QUESTION)
@@ -69,7 +69,7 @@ class Guide:
             self._deadline, self.due = 0.0, now + _EVERY
             return reply
         if now >= self._deadline:
-            self.connection.fail("timeout", f"shard {self.connection.address} does not answer in time")
+            self.connection.fail("timeout", f"shard {self.connection.address} timed out")
         return None
 
 
@@ -275,7 +275,7 @@ class OwnerSearch:
             if self._state != ASKING:
                 return None
         if now >= self._deadline:
-            raise ConnectionFailed("timeout", f"shard {self.address} does not answer in time")
+            raise ConnectionFailed("timeout", f"shard {self.address} timed out")
         return None
 
     def _answer(self, question: str, reply: Any) -> None:
@@ -293,7 +293,7 @@ class OwnerSearch:
             except ShardError as error:
                 raise no_redis(self.address, str(error)) from error
         elif question == "layout" and not isinstance(reply, ReplyError) and not self._route.learn_layout(reply):
-            problem = "no layout that this version knows: start the shards with `shardpulse shards up`"
+            problem = "no layout known to this version: start the shards with `shardpulse shards up`"
             raise ConnectionFailed("layout", f"shard {self.address} holds {problem}")
 
     def _decide(self, now: float) -> None:
@@ -317,7 +317,7 @@ class OwnerSearch:
             self._keep(now)
             self._open(owner, now)
         elif not self.tag:
-            raise ConnectionFailed("moved", f"shard {owner} does not know that it owns slot {slot}")
+            raise ConnectionFailed("moved", f"shard {owner} does not report that it owns slot {slot}")
         else:
             self._state = FOUND
 
@@ -340,4 +340,4 @@ class OwnerSearch:
 
 def no_redis(address: Address | None, reply: str) -> ConnectionFailed:
     """What to say of a shard that answers with something that no shard answers."""
-    return ConnectionFailed("protocol", f"{address} is no Redis: {reply}", needs_a_person=True)
+    return ConnectionFailed("protocol", f"{address} is not a Redis server: {reply}", needs_a_person=True)

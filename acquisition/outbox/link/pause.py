@@ -1,4 +1,4 @@
-"""When frames wait on a connection that is kept, because its shard takes none for the time being (no input or output).
+"""Pauses on an open connection whose shard accepts no frames (no I/O).
 
 A shard that is full answers every host with an error. If each of ten thousand then reconnected, the shard would be
 busy with handshakes, and with nothing else. So who hears that it is a matter of time stays, and asks now and then.

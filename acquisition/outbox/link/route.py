@@ -1,4 +1,4 @@
-"""Whom to ask, and who owns the partition of a host (no input or output)."""
+"""Route to the owner of a host's partition: the shards to ask, in order (no I/O)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from acquisition.wire import keys, layout
 
 
 class Route:
-    """What a host has learnt of its cluster; ``tag`` is its partition's, "" until the layout is known."""
+    """Known route of a host in its cluster; ``tag`` is its partition's, "" until the layout is known."""
 
     def __init__(self, host: int) -> None:
         self.host = host

@@ -191,7 +191,7 @@ class Sender:
         self._count(word.lower())
         self._refused, self.needs_a_person = self._explained(error, word)
         if LOG.informs:
-            LOG.info("the shard takes nothing for now", shard=self.address, problem=self._refused)
+            LOG.info("shard temporarily refuses frames", shard=self.address, problem=self._refused)
         self.problem = self._refused
         return now + self._back_off.after(self.needs_a_person)
 
@@ -199,7 +199,9 @@ class Sender:
         """An error in words for the operator, and whether only an operator can repair it."""
         known = error_for(error, self.address)
         slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
-        return f"shard {self.address} is full and takes nothing ({error})" if word == "OOM" else str(known), slow
+        return f"shard {self.address} is out of memory and refuses frames ({error})" if word == "OOM" else str(
+            known
+        ), slow
 
     def _count(self, kind: str) -> None:
         self.errors[kind] = self.errors.get(kind, 0) + 1
@@ -218,7 +220,7 @@ class Sender:
         self.problem, self.needs_a_person, self.not_admitted = problem, slow, kind == NOT_ADMITTED
         self.due = now + self._back_off.after(slow)
         if LOG.informs:
-            LOG.info("lost the shard", kind=kind, problem=problem, retry_seconds=self.due - now)
+            LOG.info("shard lost", kind=kind, problem=problem, retry_seconds=self.due - now)
 
     def close(self) -> None:
         """Close all connections; ``advance`` makes another one."""
@@ -241,4 +243,4 @@ class Sender:
         self.generation += 1
         self._flowing = None if self.blocked else (self.fileno(), self.events(), self.generation)
         if LOG.informs:
-            LOG.info("found the shard", shard=self.address, partition=self.tag, connection=self.generation)
+            LOG.info("shard found", shard=self.address, partition=self.tag, connection=self.generation)

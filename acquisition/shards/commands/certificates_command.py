@@ -1,4 +1,4 @@
-"""``shardpulse shards certificates``: shards that run take the certificates that lie in their files now."""
+"""``shardpulse shards certificates``: reload the certificates of running shards."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _FILES = ("tls-ca-cert-file", "tls-cert-file", "tls-key-file")
 
 
 def certificates(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Let every shard of a cluster read its certificate, its key and the authorities that it believes again, as the
-    user `operator`. Connections go on; new ones see what lies in the files now. A shard whose files do not fit each
-    other keeps what it has, and is named. It may be repeated. With --expired it reaches shards as well whose
-    certificates are over already: name what they show, and no other expired certificate is believed. Then a shard
-    that does not answer keeps the others from nothing."""
+    """Make every shard of a cluster reload its certificate, key and trusted authorities, as the user `operator`. Open
+    connections stay; new ones use the new files. A shard whose files do not match keeps the old ones and is reported.
+    The command may be repeated. With --expired it also reaches shards with expired certificates: only the given
+    expired certificates are accepted, and a shard that does not answer does not hold up the others."""
     addresses, user = remote_command.named(options, settings)
     with Members(addresses, user._replace(expired=_read(options.expired)), settings.timeout_seconds) as members:
         told = reread(members, settings.timeout_seconds, all_or_none=not options.expired)
@@ -33,8 +32,8 @@ def certificates(options: argparse.Namespace, settings: config.Shards) -> int:
         _check(told, user, settings.timeout_seconds)
     others = [str(address) for address, is_other in told.items() if is_other]
     shown = {"shards": list(map(str, told)), "other": others, "silent": list(map(str, absent))}
-    text = f"{len(told)} shards have read their certificates again, {len(others)} have another one now"
-    missed = [f"not told: {reason}" for reason in absent.values()]
+    text = f"{len(told)} shards reloaded their certificates, {len(others)} of them changed"
+    missed = [f"not reloaded: {reason}" for reason in absent.values()]
     print(json.dumps(shown) if options.json else "\n".join([text, *missed]))
     return EXIT_UNAVAILABLE if absent else EXIT_OK
 
@@ -43,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """What it takes beside addresses."""
     parser.add_argument(
         "--expired", metavar="FILE", nargs="+", default=[],
-        help="certificates that shards show although they have expired: believe these ones, and nothing else of them",
+        help="expired certificates that shards still present, to be accepted for this command",
     )  # fmt: skip
 
 
@@ -55,7 +54,7 @@ def reread(members: Members, timeout: float, all_or_none: bool = True) -> dict[A
     """
     nodes = members.look()
     if (absent := members.absent) and all_or_none:
-        raise UnavailableError(f"no shard was told: {'; '.join(absent.values())}; start or remove it first")
+        raise UnavailableError(f"no shard was changed: {'; '.join(absent.values())}; start or remove it first")
     return {node.address: _tell(members, node, timeout) for node in nodes}
 
 
@@ -64,11 +63,11 @@ def _tell(members: Members, node: Node, timeout: float) -> bool:
     names = members.all(node.id, [("CONFIG", "GET", name) for name in _FILES])
     words = [word for pair in names for word in pair]
     if len(words) != 2 * len(_FILES) or b"" in words:
-        raise ShardError(f"shard {node.address} has no certificate: it does not speak TLS")
+        raise ShardError(f"shard {node.address} has no certificate, as it does not use TLS")
     before = _shown(node.address, timeout)
     (reply,) = members.pipeline(node.id, [("CONFIG", "SET", *words)])
     if isinstance(reply, ReplyError):
-        raise ShardError(f"shard {node.address} keeps the certificate that it has: {reply}")
+        raise ShardError(f"shard {node.address} keeps its certificate: {reply}")
     raise_for(reply, node.address)
     return _shown(node.address, timeout) != before
 
@@ -82,7 +81,7 @@ def _check(told: Iterable[Address], user: Credentials, timeout: float) -> None:
         except ShardError as error:
             problems.append(str(error))
     if problems:
-        raise ShardError(f"{'; '.join(problems)}. Put others into their files, then tell them again")
+        raise ShardError(f"{'; '.join(problems)}. Replace the files, then repeat the command")
 
 
 def _read(paths: Sequence[str]) -> tuple[bytes, ...]:
@@ -92,9 +91,9 @@ def _read(paths: Sequence[str]) -> tuple[bytes, ...]:
         try:
             found += expired.read(Path(path).read_text(encoding="ascii"))
         except OSError as error:
-            raise NoInputError(f"{path} cannot be read: {error.strerror}") from error
+            raise NoInputError(f"cannot read {path}: {error.strerror}") from error
         except ValueError as error:  # UnicodeDecodeError is one
-            raise DataError(f"{path} holds no certificate") from error
+            raise DataError(f"{path} contains no certificate") from error
     return found
 
 
@@ -103,4 +102,4 @@ def _shown(address: Address, timeout: float) -> str:
     try:
         return ssl.get_server_certificate(address, timeout=timeout)
     except OSError as error:
-        raise ShardError(f"shard {address} cannot be reached: {error}") from error
+        raise ShardError(f"shard {address} is unreachable: {error}") from error

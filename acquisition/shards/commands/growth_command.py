@@ -1,4 +1,4 @@
-"""``shardpulse shards add|remove|balance``: growing and shrinking a cluster under load."""
+"""``shardpulse shards add``, ``remove``, ``balance``: resize a cluster under load."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from acquisition.shards.topology.nodes import Members, Node
 
 
 def add(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Start one more shard, pinned to a core of its own while there is one, and move an even part of the
-    partitions to it while probes and filters go on. Nothing is lost; each partition waits for a fraction of a
-    second. Interrupted, it is finished by the same command. With --addresses the servers are those that are named,
-    which somebody has started: the first becomes a master, the others its replicas."""
+    """Start one more shard, pinned to its own core while there is one, and move an even share of the partitions to it
+    while probes and filters keep running. No data is lost; each partition pauses for a fraction of a second. An
+    interrupted command is finished by running it again. With --addresses, running servers are added instead: the first
+    becomes a master, the others its replicas."""
     if options.addresses:
         return _add_of_others(options, settings)
     if options.server:
-        raise UsageError("which server is added is said with --addresses only; here one is started")
+        raise UsageError("a server to add can be given only with --addresses; local shards are started automatically")
 
     def action(shards: Shards, report: Report) -> Growth:
         core = options.core[0] if options.core else None
@@ -45,17 +45,17 @@ def add(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def remove(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Move all partitions of one shard to the others, make them forget it, and stop it and its replicas.
-    The last shard cannot be removed. Interrupted, it is finished by the same command. With --addresses servers that
-    somebody else runs are not stopped, but know nobody then."""
+    """Move all partitions of one shard to the others, remove it from the cluster, and stop it and its replicas. The
+    last shard cannot be removed. An interrupted command is finished by running it again. With --addresses, the servers
+    are removed from the cluster and reset, but not stopped."""
     if options.addresses:
         return _remove_of_others(options, settings)
     return _run(options, settings, lambda shards, report: local_growth.remove(shards, options.shard, report))
 
 
 def balance(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Finish what an interrupted add or remove left half done; else move partitions until all shards hold
-    equally many, give or take one."""
+    """Finish an interrupted add or remove; otherwise move partitions until all shards have the same number, give or
+    take one."""
     if options.addresses:
         return _balance_of_others(options, settings)
     return _run(options, settings, local_growth.balance)
@@ -69,8 +69,8 @@ def directives(settings: config.Shards) -> dict[str, str]:
     least = settings.min_replicas_to_write
     if least > settings.replicas:
         raise ConfigError(
-            f"shards.min_replicas_to_write is {least} but shards.replicas only {settings.replicas}: "
-            "the shards would never take a frame"
+            f"shards.min_replicas_to_write is {least} but shards.replicas only {settings.replicas}: shards "
+            "would refuse all frames"
         )
     return {"min-replicas-to-write": str(least)} if least else {}
 
@@ -116,7 +116,7 @@ def _add_of_others(options: argparse.Namespace, settings: config.Shards) -> int:
     began = time.monotonic()
     newcomers = [remote_command.address_of(text) for text in options.server]
     if not newcomers:
-        raise UsageError("name the server to add after `add`, as HOST:PORT; those after it become its replicas")
+        raise UsageError("expected the server to add as HOST:PORT, optionally followed by its replicas")
     with Members(addresses, user, settings.timeout_seconds) as known:
         members = [node.address for node in known.look()]
     remote_command.check_empty([one for one in newcomers if one not in members], user)
@@ -141,12 +141,12 @@ def _remove_of_others(options: argparse.Namespace, settings: config.Shards) -> i
 
 
 def drain(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Move all partitions of a master to the others, so that it can be stopped without anybody waiting for it. It stays
-    a member, with its replicas; `balance` gives it its part again."""
+    """Move all partitions of a master to the others, so that it can be stopped without an interruption. It remains a
+    member, with its replicas; `balance` returns its share."""
     leaving, nodes, user, began = *_leaving(options, settings), time.monotonic()
     own = [node for node in nodes if node.address == leaving]
     if not own:
-        raise ShardError(f"shard {leaving} does not answer, so nothing can be moved off it")
+        raise ShardError(f"shard {leaving} does not answer; its partitions cannot be moved")
     staying = [node.address for node in nodes if node.address != leaving]
     moved = _emptied(own[0], staying, user, settings.timeout_seconds)
     return _say(result(DRAIN, leaving, moved, began), options.json)
@@ -169,7 +169,7 @@ def _leaving(options: argparse.Namespace, settings: config.Shards) -> tuple[Addr
         nodes = known.look()
         mentioned = {node.address for node in nodes} | {one.address for one in known.mentions if one.address}
     if leaving not in mentioned:
-        raise UsageError(f"there is no shard {leaving}; there are {', '.join(sorted(map(str, mentioned)))}")
+        raise UsageError(f"unknown shard {leaving}; shards are {', '.join(sorted(map(str, mentioned)))}")
     return leaving, nodes, user
 
 

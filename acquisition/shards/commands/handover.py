@@ -1,4 +1,6 @@
-"""``shardpulse shards handover --addresses``: a replica takes over from a living master, which may then be restarted.
+"""``shardpulse shards handover --addresses``: promote a replica of a live master.
+
+The former master may then be restarted.
 
 Redis does it without loss (CLUSTER FAILOVER): the master lets its clients wait until the replica has received all that
 it was sent, and hands over its partitions. The master follows its heir from then on.
@@ -26,7 +28,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Handed(NamedTuple):
-    """What was done; ``heir`` is "" where nothing was to do."""
+    """Result of a handover; ``heir`` is "" if nothing had to be done."""
 
     shard: str
     heir: str
@@ -36,13 +38,13 @@ class Handed(NamedTuple):
     def text(self) -> str:
         """As people read it."""
         if not self.heir:
-            return f"shard {self.shard} owns no partitions: nothing to hand over"
-        return f"shard {self.heir} took over from {self.shard} in {self.seconds:.1f} s; that one follows it"
+            return f"shard {self.shard} owns no partitions; nothing to hand over"
+        return f"shard {self.heir} took over from {self.shard} in {self.seconds:.1f} s; {self.shard} is now its replica"
 
 
 def handover(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Let a replica take over from a living master, with nothing lost, so that the master may be restarted: it becomes
-    a replica. Called for one that is a replica already it does nothing."""
+    """Promote a replica of a running master without loss, so that the master may be restarted: it becomes a replica.
+    Does nothing if the shard already is a replica."""
     addresses, user = remote_command.named(options, settings)
     leaving = remote_command.address_of(options.shard)
     chosen = remote_command.address_of(options.to) if options.to else None
@@ -62,13 +64,15 @@ def hand_over(members: Members, leaving: Address, chosen: Address | None = None)
     if own.master or not own.slots:
         return Handed(str(leaving), "", 0, 0.0)
     if own.migrating or own.importing:
-        raise ShardError(f"partitions of shard {leaving} are on their way: `shardpulse shards balance` finishes that")
+        raise ShardError(
+            f"partitions of shard {leaving} are being moved; `shardpulse shards balance` finishes the move"
+        )
     followers = _followers(nodes, own, chosen)
     asked = -math.inf
     while (heir := _heir(members, own, nodes)) is None:
         now = time.monotonic()
         if now - began > _SECONDS:
-            raise TemporaryError(f"no replica of shard {leaving} takes over within {_SECONDS:.0f} s: try again")
+            raise TemporaryError(f"no replica of shard {leaving} took over within {_SECONDS:.0f} s; try again")
         still_master = any(node.id == own.id and not node.master for node in nodes)
         if still_master and now - asked > _AGAIN_SECONDS and _ask(members, followers):
             asked = now
@@ -81,16 +85,19 @@ def _member(nodes: Sequence[Node], address: Address) -> Node:
     for node in nodes:
         if node.address == address:
             return node
-    raise UsageError(f"no shard {address} answers; there are {', '.join(sorted(str(node.address) for node in nodes))}")
+    raise UsageError(
+        f"shard {address} does not answer or is unknown; shards are "
+        f"{', '.join(sorted(str(node.address) for node in nodes))}"
+    )
 
 
 def _followers(nodes: Sequence[Node], own: Node, chosen: Address | None) -> list[Node]:
     followers = [node for node in nodes if node.master == own.id]
     if chosen is not None and _member(nodes, chosen) not in followers:
-        raise UsageError(f"shard {chosen} is no replica of {own.address}")
+        raise UsageError(f"shard {chosen} is not a replica of {own.address}")
     if not followers:
         raise ShardError(
-            f"shard {own.address} has no replica that could take over: `shardpulse shards drain` moves its partitions"
+            f"shard {own.address} has no replica that can take over; `shardpulse shards drain` moves its partitions"
         )
     return [node for node in followers if chosen in (None, node.address)]
 

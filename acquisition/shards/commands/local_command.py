@@ -1,4 +1,7 @@
-"""``shardpulse shards up|down|status``: the shards of this machine, which its state file names."""
+"""``shardpulse shards up``, ``down``, ``status``: the shards of this machine.
+
+Its state file names them.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,18 @@ from acquisition.shards.servers.status import ShardStatus
 from acquisition.terminal import say
 from acquisition.wire.records import record_format
 
-_OLD_FORMAT = f", not {record_format.NEWEST}: `shardpulse shards upgrade` once all filters and readers are new"
+_OLD_FORMAT = (
+    f", not {record_format.NEWEST}: run `shardpulse shards upgrade` after all filters and readers were upgraded"
+)
 _PAIR = 2
 _NO_MAJORITY = (
-    "two shards have no majority without each other: when one dies, the other refuses everything within seconds,\n"
-    "until `shardpulse shards up` has started it again; three go on without one of them"
+    "two shards have no majority without each other: if one dies, the other refuses all commands within "
+    "seconds,\nuntil `shardpulse shards up` restarts it; three shards tolerate the loss of one"
 )
 
 
 def up(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Start the shards, or say that they run already."""
+    """Start the local shards, or report that they are running."""
     directory = endpoints.directory(settings)
     with state_directory.locked(directory):
         shards = _already_running(directory)
@@ -67,7 +72,7 @@ def up(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def down(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Stop the shards, those included that somebody killed."""
+    """Stop the shards, including those that were killed."""
     directory = endpoints.directory(settings)
     shards = running(directory)
     if shards is not None:
@@ -82,8 +87,7 @@ def down(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Show the shards; the exit code says whether all of them serve. What the death of one would cost is shown below
-    them."""
+    """Show the local shards. The exit code tells whether all of them serve. Risks from the loss of a shard follow."""
     if options.addresses:
         return remote_command.status(options, settings)
     directory = endpoints.directory(settings)
@@ -105,7 +109,7 @@ def _already_running(directory: Path) -> Shards | None:
         shards.stop()  # all were killed: remove what they left
         return None
     for shard in shards.revive():
-        say(f"started {shard.address} again, which had died")
+        say(f"restarted {shard.address}, which had died")
     return shards
 
 
@@ -115,7 +119,7 @@ def _tell_of_ports(shards: Shards, base: int) -> None:
     passed = sorted(set(range(machine.FIRST_PORT, max(ports))).difference(ports))
     if passed and not base:
         listed = f"{', '.join(map(str, passed[:8]))}{' …' if len(passed) > 8 else ''}"
-        say(f"passed over {listed}: that port or its cluster bus (port + {machine.BUS_OFFSET}) is in use")
+        say(f"skipped {listed}: the port or its cluster bus (port + {machine.BUS_OFFSET}) is in use")
 
 
 def _show(shards: Shards, as_json: bool) -> int:
@@ -141,8 +145,8 @@ def _show(shards: Shards, as_json: bool) -> int:
         if sum(row.role != "replica" for row in rows) == _PAIR:
             print(_NO_MAJORITY)
         if shards.intent is not None:
-            print(f"{shards.intent.action} {shards.intent.shard} is under way, or was interrupted: then finish it with "
-                  "`shardpulse shards balance`")  # fmt: skip
+            print(f"{shards.intent.action} {shards.intent.shard} is in progress or was interrupted; if so, "
+                "finish it with `shardpulse shards balance`")  # fmt: skip
     return EXIT_OK if all(row.answering and row.cluster_state == "ok" for row in rows) else EXIT_UNAVAILABLE
 
 
@@ -167,9 +171,9 @@ def _option(name: str) -> str:
 
 
 def upgrade(options: argparse.Namespace, settings: Settings) -> int:
-    """Let filters write records in the newest format that this version knows. Do it once every filter and every
-    reader (query, top, serve, watcher) is of this version: those of the version before would stop. Running filters
-    follow within seconds, and no average restarts."""
+    """Switch filters to the newest record format known to this version. Run it after all filters and readers (query,
+    top, serve, watcher) were upgraded: older ones would stop. Running filters follow within seconds, and no average
+    restarts."""
     settings = endpoints.with_addresses(settings, options.shards)
     if options.dir:
         settings = replace(settings, addresses=[])
@@ -180,9 +184,9 @@ def upgrade(options: argparse.Namespace, settings: Settings) -> int:
     if options.json:
         print(json.dumps({"record_format": record_format.NEWEST, "before": before}))
     elif before == record_format.NEWEST:
-        print(f"filters write records of format {before} already, the newest that this version knows")
+        print(f"filters already write records of format {before}, the newest known to this version")
     else:
-        print(f"filters write records of format {record_format.NEWEST} from now on; it was {before}")
+        print(f"filters now write records of format {record_format.NEWEST} (previously {before})")
     return EXIT_OK
 
 

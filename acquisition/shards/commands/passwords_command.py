@@ -23,11 +23,11 @@ BEGIN, FINISH = "begin", "finish"
 
 
 def passwords(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Exchange passwords in two steps, as the user `keeper`. `begin` makes USER.next in --passwords and lets it be
-    valid on every shard beside the one in USER. Then give clients the new one: they read their password file for each
-    login. `finish` takes the old one away everywhere, ends the sessions of these users, which come back with the new
-    one, and renames USER.next to USER. Each step may be repeated; a shard that does not answer stops it before anything
-    changes."""
+    """Rotate passwords in two steps, as the user `keeper`. `begin` creates USER.next in --passwords and makes it valid
+    on every shard, in addition to USER. Then give clients the new password: they read their password file at each
+    login. `finish` revokes the old password everywhere, closes the users' sessions, which reconnect with the new one,
+    and renames USER.next to USER. Each step may be repeated; a shard that does not answer stops it before anything is
+    changed."""
     addresses, user = remote_command.named(options, settings)
     directory, users = Path(options.passwords), list(dict.fromkeys(options.user))
     with Members(addresses, user, settings.timeout_seconds) as members:
@@ -37,7 +37,7 @@ def passwords(options: argparse.Namespace, settings: config.Shards) -> int:
         else:
             coming = password_files.coming(directory, users)
             if missing := [name for name in users if name not in coming]:
-                raise UsageError(f"no rotation of {', '.join(missing)} was begun in {directory}")
+                raise UsageError(f"no rotation of {', '.join(missing)} is in progress in {directory}")
             told = {"step": FINISH, "users": users, "sessions": finish_rotation(members, coming)}
             for name in users:
                 password_files.finish(directory, name)
@@ -47,17 +47,21 @@ def passwords(options: argparse.Namespace, settings: config.Shards) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``passwords``."""
-    parser.add_argument("step", choices=(BEGIN, FINISH), help="let the next password be valid too; then it alone")
-    parser.add_argument("user", nargs="+", metavar="USER", help="whose: probe, filter, probe@HOST …")
-    parser.add_argument("--passwords", required=True, metavar="DIR", help="a file for each user, as of `render`")
+    parser.add_argument(
+        "step", choices=(BEGIN, FINISH), help="accept the next password as well (begin), then only it (finish)"
+    )
+    parser.add_argument("user", nargs="+", metavar="USER", help="user: probe, filter, probe@HOST …")
+    parser.add_argument(
+        "--passwords", required=True, metavar="DIR", help="directory with a file for each user, as made by `render`"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _text(told: dict[str, object], directory: Path) -> str:
     if told["step"] == BEGIN:
         where = f"{directory}/USER.next"
-        return f"two passwords are valid on {told['shards']} shards: give clients those in {where}, then finish"
-    return f"the old passwords are gone, {told['sessions']} sessions were ended: render the files of users again"
+        return f"both passwords are valid on {told['shards']} shards; give clients those in {where}, then run finish"
+    return f"old passwords revoked, {told['sessions']} sessions closed; render the users' files again"
 
 
 def begin_rotation(members: Members, coming: Mapping[str, str]) -> list[Node]:
@@ -92,12 +96,14 @@ def _everybody(members: Members, users: Sequence[str]) -> list[Node]:
     nodes = members.look()
     if absent := members.absent:
         reasons = "; ".join(absent.values())
-        raise UnavailableError(f"passwords are changed on all shards or on none: {reasons}; start or remove it first")
+        raise UnavailableError(f"passwords must be changed on all shards: {reasons}; start or remove it first")
     for node in nodes:
         known = members.all(node.id, [("ACL", "GETUSER", user) for user in users])
         lacking = [user for user, found in zip(users, known, strict=True) if found is None]
         if lacking:
-            raise ShardError(f"shard {node.address} has no user {', '.join(lacking)}: give it the users of the others")
+            raise ShardError(
+                f"shard {node.address} lacks user {', '.join(lacking)}; give it the users of the other shards"
+            )
     return nodes
 
 
@@ -114,4 +120,4 @@ def _check(members: Members, nodes: Sequence[Node], coming: Mapping[str, str], a
         for (user, hashed), reply in zip(wanted.items(), replies, strict=True):
             valid = reply[reply.index(b"passwords") + 1] if not isinstance(reply, ReplyError) and reply else []
             if hashed not in valid or (alone and valid != [hashed]):
-                raise ShardError(f"shard {node.address} does not know the next password of {user}: begin again")
+                raise ShardError(f"shard {node.address} does not have the next password of {user}; run begin again")

@@ -1,4 +1,4 @@
-"""``shardpulse shards form|status --addresses``: shards that somebody else runs, known by what they answer.
+"""``shardpulse shards form``, ``status --addresses``: shards run elsewhere.
 
 There is no state file: who is a member, who owns what and whether it serves is asked of the shards each time, as the
 user of the configuration, over TLS where ``[shards] tls_ca`` says so.
@@ -73,14 +73,16 @@ _SECONDS = 30.0
 
 
 def form(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Make one cluster of empty servers that somebody has started, as `shards render` configures them, and write the
-    layout: the first of the addresses become masters, the others their replicas in turn. Calling it again for a cluster
-    that is whole changes nothing."""
+    """Form one cluster of empty running servers, configured as by `shards render`, and write the layout: the first
+    addresses become masters, the others their replicas in turn. Running it again for a complete cluster changes
+    nothing."""
     addresses, user = named(options, settings)
     replicas = settings.replicas if options.replicas is None else options.replicas
     masters, rest = divmod(len(addresses), 1 + replicas)
     if rest or not masters:
-        raise UsageError(f"--addresses: {len(addresses)} servers cannot be masters with {replicas} replicas each")
+        raise UsageError(
+            f"--addresses: {len(addresses)} servers cannot be divided into masters with {replicas} replicas each"
+        )
     followed = {replica: addresses[number % masters] for number, replica in enumerate(addresses[masters:])}
     is_new = not _is_formed(addresses, user)
     if is_new:
@@ -97,8 +99,8 @@ def form(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def status(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Show all members that the named shards know; the exit code says whether all of them serve, and with the same
-    users. What the death of one shard or machine would cost is shown below them."""
+    """Show all members known to the given shards. The exit code tells whether all of them serve, and with the same
+    users. Risks from the loss of a shard or machine follow."""
     addresses, user = named(options, settings)
     return _show(addresses, user, settings.timeout_seconds, options.json)
 
@@ -132,7 +134,7 @@ def address_of(text: str) -> Address:
     try:
         return parse_address(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no HOST:PORT: {error}") from error
+        raise UsageError(f"invalid address {text!r}: expected HOST:PORT: {error}") from error
 
 
 def _is_formed(addresses: list[Address], user: Credentials) -> bool:
@@ -149,7 +151,7 @@ def check_empty(addresses: Sequence[Address], user: Credentials) -> None:
         with closing(Connection(address, user)) as connection:
             text = connection.call("CLUSTER", "NODES")
         if nodes.others(text, address) or nodes.own(text, address).slots:
-            raise UsageError(f"shard {address} is a member of a cluster already: name servers that know nobody")
+            raise UsageError(f"shard {address} is already a member of a cluster; give servers that are in none")
 
 
 def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: bool) -> int:
@@ -171,7 +173,7 @@ def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: 
         for row in rows:
             print(line(row))
         for address, users in differing.items():
-            print(f"{address}  HAS OTHER RULES than most shards for {', '.join(users)}: users do not replicate")
+            print(f"{address}  ACL RULES DIFFER from most shards for {', '.join(users)}: users do not replicate")
         for risk in risks:
             print(risk.line())
     if not all(row.answering and row.cluster_state == "ok" for row in rows):
@@ -180,7 +182,7 @@ def _show(addresses: list[Address], user: Credentials, timeout: float, as_json: 
 
 
 def _partitions(cluster: Cluster) -> int:
-    """Those of the layout, the usual ones where it cannot be read: frames are counted by them.
+    """Number of partitions in the layout, or the default if it cannot be read: frames are counted by partition.
 
     Raises AdmissionError.
     """

@@ -1,4 +1,4 @@
-"""``shardpulse shards replicas --addresses``: each master has replicas on other machines, whatever has come or gone."""
+"""``shardpulse shards replicas --addresses``: place replicas on other machines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _ROUNDS = 5  #: Redis moves replicas as well: what is so is looked at again
 
 
 class Placed(NamedTuple):
-    """What was done: (replica, its master) in turn; ``masters`` is how many there are, with ``each`` replicas."""
+    """Result of placing replicas: (replica, its master) in turn; ``masters`` is how many there are, with ``each``
+    replicas."""
 
     placed: list[tuple[str, str]]
     masters: int
@@ -33,13 +34,13 @@ class Placed(NamedTuple):
     def text(self) -> str:
         """As people read it."""
         done = [f"shard {replica} follows {master}" for replica, master in self.placed]
-        return "\n".join([*done, f"each of {self.masters} masters has its {self.each} replicas on other machines"])
+        return "\n".join([*done, f"each of {self.masters} masters has {self.each} replicas on other machines"])
 
 
 def replicas(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Give each master its replicas, on other machines than it: named servers that know nobody are taken in, replicas
-    that lie beside their master, or that another master needs more, change masters. A server that has lost who it was
-    is forgotten as that first. No partition moves; called again it changes nothing."""
+    """Place the replicas of each master on other machines. Given empty servers are added; replicas that are on the
+    machine of their master, or that another master needs more, change masters. The former entry of a server that was
+    reset is removed. No partition moves; running it again changes nothing."""
     addresses, user = remote_command.named(options, settings)
     each = settings.replicas if options.each is None else options.each
     task = _Task(
@@ -60,7 +61,8 @@ def replicas(options: argparse.Namespace, settings: config.Shards) -> int:
     if plan.lacking:
         alone = ", ".join(sorted(str(cluster.nodes[name].address) for name in plan.lacking))
         raise UsageError(
-            f"without {each} replicas: {alone}; no free server lies elsewhere: start one on another machine and name it"
+            f"masters without {each} replicas: {alone}; no free server on another machine; start one and "
+            "give its address"
         )
     told = Placed(done, len(cluster.board.masters), each, round(time.monotonic() - began, 3))
     print(json.dumps(told._asdict()) if options.json else told.text())
@@ -69,17 +71,15 @@ def replicas(options: argparse.Namespace, settings: config.Shards) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What the command takes besides --addresses and --config."""
-    parser.add_argument("server", nargs="*", metavar="HOST:PORT", help="empty servers to take in, these first")
+    parser.add_argument("server", nargs="*", metavar="HOST:PORT", help="empty servers to add as replicas, used first")
     parser.add_argument(
         "--each", type=help_text.whole(0, 8), metavar="N",
-        help="replicas of each master (default: [shards] replicas, which is 0)",
+        help="number of replicas per master (default: [shards] replicas)",
     )  # fmt: skip
-    parser.add_argument(
-        "--leaving", metavar="HOST:PORT,...", help="members that are about to go, and are counted as gone"
-    )
+    parser.add_argument("--leaving", metavar="HOST:PORT,...", help="members about to leave, counted as gone")
     parser.add_argument(
         "--together", action="append", default=[], metavar="HOST,HOST,...",
-        help="machines that may fail at once; may be repeated (default: each by itself)",
+        help="machines that may fail together; repeatable (default: each on its own)",
     )  # fmt: skip
 
 
@@ -143,7 +143,9 @@ def _newcomer(address: Address, members: Sequence[Node], user: Credentials) -> N
     for node in members:
         if node.address == address:
             if node.slots:
-                raise UsageError(f"shard {address} is a master with partitions: `shardpulse shards drain` empties it")
+                raise UsageError(
+                    f"shard {address} is a master with partitions; empty it with `shardpulse shards drain`"
+                )
             return node
     remote_command.check_empty([address], user)
     with Members([address], user) as alone:

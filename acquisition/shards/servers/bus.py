@@ -66,7 +66,7 @@ def _make_certificate(openssl: str, directory: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         failed = str(error)
     if failed:
-        raise CannotCreateError(f"no certificate for the cluster bus can be made in {directory}: {failed}")
+        raise CannotCreateError(f"cannot create a certificate for the cluster bus in {directory}: {failed}")
 
 
 def _module(directory: Path, redis: RedisBinary) -> str:
@@ -105,7 +105,7 @@ def _lack(directory: Path, redis: RedisBinary, module: str) -> str:
         while not _speaks_tls(directory, Address(address.host, int(lines["tls-port"]))):
             readiness.check_alive([shard])
             if time.monotonic() > deadline:
-                return "it does not answer"
+                return "no reply"
             time.sleep(0.005)
     except ShardError:
         return shard_process.last_words(home).replace(f" {lines['tls-port']}", "")  # the port of this trial
@@ -132,10 +132,7 @@ def _speaks_tls(directory: Path, address: Address) -> bool:
 
 def open_because(lack: str) -> str:
     """What to say of a bus without TLS."""
-    return (
-        "the cluster bus has no TLS, so anybody who can log in to this machine can take the shards over; "
-        f"use it alone: {lack}"
-    )
+    return f"the cluster bus has no TLS: any user of this machine can take over the shards: {lack}"
 
 
 def remove(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""The configuration of every shard, however it is started: ``shards up`` here, systemd on another machine."""
+"""Server configuration common to all shards, local or run by systemd."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def write_local(directory: Path) -> dict[str, str]:
         private_files.write(directory / PASSWORDS_FILE, json.dumps(passwords, indent=1) + "\n", replace=True)
         private_files.write(directory / WRITER_TOKEN_FILE, f"{os.urandom(32).hex()}\n", replace=True)
     except OSError as error:
-        raise CannotCreateError(f"the users of the shards cannot be kept in {directory}: {error.strerror}") from error
+        raise CannotCreateError(f"cannot store the shards' users in {directory}: {error.strerror}") from error
     return configuration.users(str(directory / ACL_FILE), REPLICA, passwords[REPLICA])
 
 

@@ -1,4 +1,6 @@
-"""The acquisition databases of this machine: one server per core (Redis, Valkey), joined as a Redis Cluster.
+"""Launch of this machine's shards: one server per core, one Redis Cluster.
+
+Servers are Redis or Valkey.
 
 ``start_shards`` is the one way to start them, for ``shardpulse shards up``, the demo, tests and experiments:
 
@@ -41,7 +43,7 @@ _START_SECONDS = 15.0
 
 
 class Intent(NamedTuple):
-    """What was begun and is not finished: ``add`` or ``remove`` of ``shard`` (a directory name), with its replicas."""
+    """Unfinished operation: ``add`` or ``remove`` of ``shard`` (a directory name), with its replicas."""
 
     action: str
     shard: str
@@ -86,12 +88,12 @@ class Shards:
 
     @property
     def alive(self) -> list[Shard]:
-        """Those whose process runs."""
+        """Shards whose process is running."""
         return [shard for shard in self.shards if shard.alive]
 
     @property
     def credentials(self) -> Credentials | None:
-        """Those of the administrator, None where there are no users."""
+        """Credentials of the administrator, None where there are no users."""
         return local(str(self.directory), ADMINISTRATOR) if self.access else None
 
     @property
@@ -253,7 +255,7 @@ def start_shards(
             shards = Shards(binary, [], home, Layout(partitions, keep_ticks), tied)
             return _start(shards, places, count, memory, directives or {}, secured)
         time.sleep(random.uniform(0.0, _PAUSE))  # the faster one may have stepped back as well
-    raise CannotCreateError("free ports were taken again and again")
+    raise CannotCreateError("no free ports: candidates were taken by other processes")
 
 
 def running(directory: Path) -> Shards | None:

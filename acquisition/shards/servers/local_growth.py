@@ -1,4 +1,4 @@
-"""One more shard on this machine, or one less, under load; each can be interrupted and called again.
+"""Adding or removing one local shard under load; resumes after interruption.
 
 What is begun is written into the state file before anything else is done (``launch.Intent``), so that the next
 command finishes it instead of beginning something new.
@@ -31,7 +31,7 @@ _MOST_MEMORY = 0.9  #: of the machine's, that all shards together may be allowed
 
 
 class Growth(NamedTuple):
-    """What was done. ``longest_hold_seconds`` is the longest that clients of a partition had to wait."""
+    """Result of growing or shrinking. ``longest_hold_seconds`` is the longest pause of a partition."""
 
     action: str
     shard: str  #: its address; "" when partitions were only evened out
@@ -45,9 +45,9 @@ class Growth(NamedTuple):
         """As a person reads it."""
         done = {ADD: f"added shard {self.shard}", REMOVE: f"removed shard {self.shard}", BALANCE: "balanced"}
         return (
-            f"{done.get(self.action, f'emptied shard {self.shard}')}: {self.partitions} partitions, {self.keys} keys, "
-            f"{self.bytes / 2**20:.1f} MiB moved in {self.seconds:.1f} s; a partition waited "
-            f"{1000 * self.longest_hold_seconds:.0f} ms at most"
+            f"{done.get(self.action, f'emptied shard {self.shard}')}: {self.partitions} partitions, "
+            f"{self.keys} keys, {self.bytes / 2**20:.1f} MiB moved in {self.seconds:.1f} s; longest pause of a "
+            f"partition {1000 * self.longest_hold_seconds:.0f} ms"
         )
 
 
@@ -68,7 +68,7 @@ def add(
     began = time.monotonic()
     if shards.intent is not None and shards.intent.action == REMOVE:
         raise UsageError(
-            f"the removal of {shards.intent.shard} was begun: `shardpulse shards balance` finishes it first"
+            f"the removal of {shards.intent.shard} is unfinished; finish it with `shardpulse shards balance` first"
         )
     _check_alive(shards)
     limit = maxmemory or _limit(shards)
@@ -76,7 +76,7 @@ def add(
         _check_memory(shards, limit)
         shards.begin(Intent(ADD, _free_names(shards, 1)[0]))
     else:
-        report(f"finishing the addition of {shards.intent.shard}, which was begun before")
+        report(f"finishing the interrupted addition of {shards.intent.shard}")
     assert shards.intent is not None
     name = shards.intent.shard
     try:
@@ -105,13 +105,13 @@ def remove(shards: Shards, name: str, report: Report) -> Growth:
     if shards.intent is not None and shards.intent.shard != own:
         begun = "addition" if shards.intent.action == ADD else "removal"
         raise UsageError(
-            f"the {begun} of {shards.intent.shard} was begun: `shardpulse shards balance` finishes it first"
+            f"the {begun} of {shards.intent.shard} is unfinished; finish it with `shardpulse shards balance` first"
         )
     if shards.intent is None or shards.intent.action == ADD:
         _check_alive(shards)
         shards.begin(Intent(REMOVE, own, _followers(shards, shard)))
     else:
-        report(f"finishing the removal of {own}, which was begun before")
+        report(f"finishing the interrupted removal of {own}")
     assert shards.intent is not None
     gone = [shard, *(one for one in shards.shards if Path(one.directory).name in shards.intent.replicas)]
     members = [one.address for one in shards.shards if one not in gone]
@@ -149,7 +149,7 @@ def find(shards: Shards, name: str) -> Shard:
         if name in (Path(shard.directory).name, str(shard.address), str(shard.port)):
             return shard
     known = ", ".join(f"{Path(shard.directory).name} ({shard.address})" for shard in shards.shards)
-    raise UsageError(f"there is no shard {name}; there are {known}")
+    raise UsageError(f"unknown shard {name}; shards are {known}")
 
 
 # -------------------------------------------------------------------------------- checks
@@ -158,9 +158,7 @@ def find(shards: Shards, name: str) -> Shard:
 def _check_alive(shards: Shards) -> None:
     dead = [str(shard.address) for shard in shards.shards if not shard.alive]
     if dead:
-        raise UnavailableError(
-            f"shard {', '.join(dead)} is down: `shardpulse shards up` starts it again, then try again"
-        )
+        raise UnavailableError(f"shard {', '.join(dead)} is down; restart it with `shardpulse shards up` and try again")
 
 
 def _check_memory(shards: Shards, limit: int) -> None:
@@ -170,8 +168,9 @@ def _check_memory(shards: Shards, limit: int) -> None:
     most = int(_MOST_MEMORY * machine.memory_bytes())
     if sum(limits) + limit > most:
         raise CannotCreateError(
-            f"not enough memory: {len(limits)} shards may use {sum(limits) / 2**20:.0f} MiB and one more "
-            f"{limit / 2**20:.0f} MiB, this machine allows {most / 2**20:.0f} MiB: choose less with --maxmemory BYTES"
+            f"not enough memory: {len(limits)} shards may use {sum(limits) / 2**20:.0f} MiB and another one "
+            f"{limit / 2**20:.0f} MiB, but this machine allows {most / 2**20:.0f} MiB; set a lower --maxmemory "
+            "BYTES"
         )
 
 

@@ -1,4 +1,7 @@
-"""What this machine gives us: cores, memory, free ports, and its processes by id and start time."""
+"""Resources of this machine: cores, memory, free ports, processes.
+
+Processes are known by id and start time.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,14 @@ def check_cores(wanted: list[int]) -> None:
     for core in wanted:
         if core not in usable:
             listed = ",".join(map(str, usable))
-            raise CannotCreateError(f"core {core} cannot be used: this process has {listed}")
+            raise CannotCreateError(f"core {core} is not available: this process may use {listed}")
 
 
 def check_count(count: int, cores: int) -> None:
     """Raises UsageError for more shards than ``cores`` can run without being overloaded."""
     most = SHARDS_PER_CORE * cores
     if count > most:
-        raise UsageError(f"{count} shards are too many for {cores} cores: at most {most}, {SHARDS_PER_CORE} per core")
+        raise UsageError(f"too many shards for {cores} cores: {count}, at most {most} ({SHARDS_PER_CORE} per core)")
 
 
 def memory_bytes() -> int:
@@ -104,7 +107,7 @@ def fixed_ports(base: int, count: int, host: str = "127.0.0.1") -> list[int]:
     """``count`` ports from ``base`` on. Raises CannotCreateError naming the first that is taken."""
     ports = list(range(base, base + count))
     if ports[-1] + BUS_OFFSET > 65535:
-        raise CannotCreateError(f"port {ports[-1]} is too high: its cluster bus would need {ports[-1] + BUS_OFFSET}")
+        raise CannotCreateError(f"port {ports[-1]} is too high: its cluster bus would use {ports[-1] + BUS_OFFSET}")
     for port in ports:
         for needed, use in ((port, ""), (port + BUS_OFFSET, f" (the cluster bus of port {port})")):
             if not port_is_free(needed, host):

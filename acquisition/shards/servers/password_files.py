@@ -1,4 +1,6 @@
-"""The directory of the users' passwords, as ``shards render`` and ``shards passwords`` keep it: a file for each user.
+"""Password directory of ``shards render`` and ``shards passwords``.
+
+It has a file for each user.
 
 ``USER`` holds the password that is valid; ``USER.next`` the one that a rotation is about to put in its place.
 """
@@ -25,7 +27,7 @@ def of_all(directory: Path, users: Sequence[str]) -> dict[str, str]:
         private_files.make_secrets_directory(directory)
         return {user: _read_or_make(directory, user) for user in users}
     except OSError as error:
-        raise CannotCreateError(f"passwords cannot be kept in {directory}: {error}") from error
+        raise CannotCreateError(f"cannot store passwords in {directory}: {error}") from error
 
 
 def begin(directory: Path, users: Sequence[str]) -> dict[str, str]:
@@ -43,7 +45,7 @@ def coming(directory: Path, users: Sequence[str]) -> dict[str, str]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise NoInputError(f"{directory / user}{_NEXT} cannot be read: {error.strerror}") from error
+            raise NoInputError(f"cannot read {directory / user}{_NEXT}: {error.strerror}") from error
     return found
 
 
@@ -52,7 +54,7 @@ def finish(directory: Path, user: str) -> None:
     try:
         os.replace(directory / (user + _NEXT), directory / user)
     except OSError as error:
-        raise CannotCreateError(f"{directory / user} cannot be replaced: {error.strerror}") from error
+        raise CannotCreateError(f"cannot replace {directory / user}: {error.strerror}") from error
 
 
 def _read_or_make(directory: Path, name: str) -> str:
@@ -68,9 +70,9 @@ def _read(directory: Path, name: str) -> str:
     try:
         text = trusted_file.read(str(directory), name, secret=True).decode().partition("\n")[0].rstrip("\r")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{directory / name} is no text") from error
+        raise ConfigError(f"{directory / name} is not text") from error
     if not text:
-        raise NoInputError(f"{directory / name} holds no password")
+        raise NoInputError(f"{directory / name} contains no password")
     if any(character.isspace() or character in "\"'\\" for character in text):
-        raise ConfigError(f"{directory / name}: a password may hold neither blanks nor quotes")
+        raise ConfigError(f"{directory / name}: a password may not contain blanks or quotes")
     return text

@@ -1,4 +1,4 @@
-"""One shard: a server with a configuration of its own, pinned to one core."""
+"""Shard process: a server with its own configuration, pinned to one core."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def place(address: Address, directory: Path, text: str) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         private_files.write(directory / _CONFIGURATION, text, replace=True)
     except OSError as error:
-        raise CannotCreateError(f"shard {address} cannot be kept in {directory}: {error.strerror}") from error
+        raise CannotCreateError(
+            f"cannot write the files of shard {address} in {directory}: {error.strerror}"
+        ) from error
 
 
 def launch(
@@ -101,7 +103,7 @@ def launch(
                 start_new_session=True,  # Ctrl-C in the terminal is for us to handle, in order
             )
     except OSError as error:
-        raise CannotCreateError(f"shard {address} cannot be started in {directory}: {error}") from error
+        raise CannotCreateError(f"cannot start shard {address} in {directory}: {error}") from error
     return Shard(address.host, address.port, child.pid, machine.start_time(child.pid) or 0, core, str(directory)), child
 
 
@@ -110,9 +112,9 @@ def last_words(directory: Path) -> str:
     try:
         lines = (directory / LOG).read_text(errors="replace").splitlines()
     except OSError:
-        return "it wrote no log"
+        return "no log was written"
     spoken = [line.partition(" # ")[2] for line in lines if " # " in line]
-    return spoken[-1] if spoken else (" ".join(lines[-2:]) if lines else "its log is empty")
+    return spoken[-1] if spoken else (" ".join(lines[-2:]) if lines else "the log is empty")
 
 
 def stop(

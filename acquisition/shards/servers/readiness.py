@@ -1,4 +1,4 @@
-"""Waiting for started shards: each answers and is the process that we started, and all agree on the cluster."""
+"""Readiness of started shards: each answers, is ours, and all agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_alive(shards: Sequence[Shard]) -> None:
             words = shard_process.last_words(Path(shard.directory))
             taken = "in use" in words or "Failed listening" in words
             kind: type[ShardpulseError] = PortTaken if taken else ShardError
-            raise kind(f"shard {shard.address} ended while it started: {words}")
+            raise kind(f"shard {shard.address} exited during startup: {words}")
 
 
 def wait_answering(

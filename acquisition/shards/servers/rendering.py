@@ -1,4 +1,6 @@
-"""The files of a shard that systemd runs on a machine of its own: configuration, users and unit (pure).
+"""Rendering of the files of a shard run by systemd (pure).
+
+They are its configuration, its users and its unit.
 
 It speaks TLS 1.3 and nothing else, knows no default user, and is announced to its cluster and its clients by the name
 in its certificate. Redis 7 or newer, or Valkey: 6.2 neither announces names nor knows users with selectors.

@@ -1,4 +1,4 @@
-"""What the death of one machine would cost a cluster with replicas, from who follows whom and where (pure).
+"""Resilience of a cluster to the loss of one machine (pure).
 
 A replica takes over when more than half of the masters elect it. So nothing is lost with one machine while each
 master has a replica in sync on another one, and no machine has so many masters that the others are no majority. A
@@ -15,26 +15,20 @@ from acquisition.link.trust import admission
 from acquisition.shards.servers.status import REPLICA, ShardStatus
 
 _QUORUM = 3  #: masters, and machines, of which one may die
-_HERE = "start again what has died, as `shardpulse shards up` does"
-_ELSEWHERE = "`shardpulse shards replicas --addresses …`, or site.yml, gives it one on another machine"
-_ALONE = (
-    "has no replica in sync: if it dies nobody takes over, and its hosts are unknown until it is back and probes have "
-    "filled it again; {remedy}"
-)
+_HERE = "restart what has died, e.g. with `shardpulse shards up`"
+_ELSEWHERE = "add one on another machine with `shardpulse shards replicas --addresses …` or site.yml"
+_ALONE = "has no replica in sync: if it dies, its hosts are unknown until it is back and refilled by probes; {remedy}"
 _BESIDE = (
-    "lies on the machine of its master {master}: both die at once, and nobody takes over; `shardpulse shards replicas "
-    "--addresses …`, or site.yml, moves it to another one"
+    "is on the machine of its master {master}: both would fail together; move it with `shardpulse shards "
+    "replicas --addresses …` or site.yml"
 )
-_CROWDED = (
-    "has {held} of {total} masters: if it dies, the others are no majority, and no replica takes over from any of "
-    "them; {remedy}"
-)
-_GIVES_BACK = "`shardpulse shards handover {master} --to {replica} --addresses …`, or site.yml, gives one back"
-_CANNOT = "no handover helps: a machine or a master more does (grow.yml)"
+_CROWDED = "has {held} of {total} masters: if it dies, the others have no majority, and no replica takes over; {remedy}"
+_GIVES_BACK = "move one with `shardpulse shards handover {master} --to {replica} --addresses …` or site.yml"
+_CANNOT = "no handover helps; add a machine or a master (grow.yml)"
 
 
 class Risk(NamedTuple):
-    """What one death would cost; ``grave``: a single shard or machine suffices, and a command mends it."""
+    """Risk from one failure; ``grave``: a single shard or machine suffices, and a command mends it."""
 
     grave: bool
     about: str
@@ -88,7 +82,7 @@ def _crowded(rows: Sequence[ShardStatus]) -> list[Risk]:
 
 
 def _remedy(rows: Sequence[ShardStatus], held: Counter[str]) -> str:
-    """Which master of the machine with most hands over to which replica, so that masters lie more evenly."""
+    """Handover that spreads masters more evenly: a master of the machine with most, and its replica."""
     crowded = held.most_common(1)[0][0]
     heirs = [
         (held[machine_of(row.address)], row.address, row.replica_of)

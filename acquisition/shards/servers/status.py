@@ -1,4 +1,4 @@
-"""What each shard says about itself: INFO, the slots it owns, the frames that wait in it."""
+"""Status of each shard: INFO, owned slots, waiting frames."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ShardStatus(NamedTuple):
         return len(self.slots_leaving) + len(self.slots_arriving)
 
     def document(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of its figures, for JSON; None for those that a shard which does not answer would have to give."""
+        """Figures of the shard, for JSON; None for those that a shard which does not answer would have to give."""
         return {key: self._known(getattr(self, key)) for key in keys}
 
     def _known(self, figure: Any) -> Any:
@@ -100,14 +100,14 @@ def read(
 def read_at(
     addresses: Iterable[Address], partitions: int, timeout: float = 2.0, credentials: Credentials | None = None
 ) -> list[ShardStatus]:
-    """The status of shards that somebody else runs, wherever: without process, core and pin."""
+    """Status of remote shards: without process, core and pin."""
     return [_connect(address, ShardStatus(str(address)), partitions, timeout, credentials) for address in addresses]
 
 
 def _read(shard: Shard, partitions: int, timeout: float, credentials: Credentials | None) -> ShardStatus:
     blank = ShardStatus(str(shard.address), pid=shard.pid, core=shard.core, pinned=shard.pinned)
     if not shard.alive:
-        return blank._replace(problem="its process is gone")
+        return blank._replace(problem="process not running")
     return _connect(shard.address, blank, partitions, timeout, credentials)
 
 

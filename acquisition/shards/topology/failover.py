@@ -1,4 +1,4 @@
-"""Before a master that has died is started again: one of its replicas takes its place.
+"""Failover before the restart of a dead master: a replica takes its place.
 
 Nothing is on disk, so a master comes back empty. Started again at its place within the cluster's node timeout it
 would be taken for the one that it was, and its replicas would copy its emptiness (tried; docs/decisions/0131).
@@ -37,7 +37,7 @@ def ensure_taken_over(dead: Address, alive: Sequence[Address], credentials: Cred
         end = time.monotonic() + 2 * _ELECTION_SECONDS
         while _owns(members, dead):
             if time.monotonic() > end:
-                raise TemporaryError(f"no replica of shard {dead} takes over: try again")
+                raise TemporaryError(f"no replica took over from shard {dead}; try again")
             if time.monotonic() > election:
                 _take_over(members, _heirs(members, nodes, dead))
             time.sleep(_LOOK_SECONDS)

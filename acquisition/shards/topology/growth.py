@@ -1,4 +1,4 @@
-"""Growing and shrinking a running cluster: the whole of each operation, on addresses, wherever the servers run.
+"""Growing and shrinking of a running cluster, by addresses.
 
 Each can be interrupted at any point and called again: what was begun is mended first, and the plan is made
 again from who owns what now. ``acquisition.shards.servers.local_growth`` starts and stops the servers of this machine.
@@ -64,7 +64,7 @@ def check(
         masters = {node.address for node in known.look() if not node.master} | {newcomer}
         _check_all_up(known)
     if len(masters) > partitions:
-        raise UsageError(f"the cluster has {partitions} partitions: {len(masters)} shards would have nothing to hold")
+        raise UsageError(f"the cluster has only {partitions} partitions, too few for {len(masters)} more shards")
 
 
 def even_out(
@@ -134,9 +134,9 @@ def forget(leaving: Address, members: Sequence[Address], credentials: Credential
                 for other in others:
                     known.pipeline(other, [("CLUSTER", "FORGET", name) for name in gone])
             elif time.monotonic() > deadline:
-                raise UsageError(f"shard {leaving} still owns slots: empty it before it is removed")
+                raise UsageError(f"shard {leaving} still owns slots; drain it before removing it")
             if time.monotonic() > deadline:
-                raise TemporaryError(f"shard {leaving} is not forgotten: try again")
+                raise TemporaryError(f"shard {leaving} was not removed from all members; try again")
             time.sleep(0.05)
 
 
@@ -156,14 +156,14 @@ def _ready(known: Members, report: Report, partitions: int) -> tuple[Mover, list
     nodes = mover.look()
     missing = SLOTS - len(owners(nodes))
     if missing:
-        raise TemporaryError(f"{missing} slots have no owner: start the shard that is down before slots are moved")
+        raise TemporaryError(f"{missing} slots have no owner; start the missing shard before moving slots")
     return mover, nodes
 
 
 def _check_all_up(known: Members) -> None:
     if known.down:
         reasons = "; ".join(known.down.values())
-        raise UnavailableError(f"a shard is down: {reasons}; start it again before slots are moved")
+        raise UnavailableError(f"shards are down: {reasons}; start them before moving slots")
 
 
 def _check_room(known: Members, plan: Sequence[Move]) -> None:

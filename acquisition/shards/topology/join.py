@@ -1,4 +1,4 @@
-"""Joining started shards into one Redis Cluster: slots, introductions, and waiting until all agree.
+"""Joining of started shards into one Redis Cluster: slots, meet, agreement.
 
 Works with Redis 6.2 and 7.x: CLUSTER ADDSLOTSRANGE where the server has it, else ADDSLOTS.
 A cluster of one or two masters is legal; failover needs three (Redis Cluster specification).
@@ -87,7 +87,7 @@ def _place(address: Address) -> tuple[str, int]:
     try:
         return str(socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][4][0]), address.port
     except OSError as error:
-        raise ShardError(f"shard {address} cannot be reached: {error.strerror or error}") from error
+        raise ShardError(f"shard {address} is unreachable: {error.strerror or error}") from error
 
 
 def form(masters: Sequence[Address], seconds: float = 15.0, credentials: Credentials | None = None) -> None:
@@ -129,7 +129,7 @@ def introduce(
             return met and (not serving or _info(client)["cluster_state"] == "ok")
 
         with _quick_to_join(client, others[0]):
-            _wait(known, deadline, f"shard {newcomer} does not get to know the cluster")
+            _wait(known, deadline, f"shard {newcomer} did not join the cluster")
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def wait_received(
     for replica, master in followed.items():
         with clients_of([replica, master], max(1.0, seconds), credentials) as (client, leader):
             has_all = partial(_has_received, client, _offset(leader))
-            _wait(has_all, deadline, f"shard {replica} does not receive what {master} has")
+            _wait(has_all, deadline, f"shard {replica} does not receive the data of {master}")
 
 
 def wait_in_sync(replica: Address, seconds: float = 15.0, credentials: Credentials | None = None) -> None:
@@ -243,7 +243,7 @@ def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable
         if all(view == ("ok", len(clients), SLOTS) for view in views):
             return
         if time.monotonic() > deadline:
-            raise TemporaryError(f"the shards did not form a cluster in time; they see {views}")
+            raise TemporaryError(f"shards did not form a cluster in time; their views: {views}")
         check()
         time.sleep(0.02)
 

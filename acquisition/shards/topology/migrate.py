@@ -1,4 +1,4 @@
-"""Moving slots between masters under load, with Redis's own commands, and mending what was interrupted.
+"""Migration of slots between masters under load, and repair after interruption.
 
 Per group of slots: SETSLOT IMPORTING at the target, SETSLOT MIGRATING at the source, MIGRATE of the keys,
 SETSLOT NODE at the target, the source and the other masters (Redis Cluster specification, "live
@@ -71,7 +71,7 @@ Report = Callable[[str], None]
 
 
 class Moved(NamedTuple):
-    """What was moved so far; ``longest`` is the longest that two shards stood still, in seconds."""
+    """Progress of a migration; ``longest`` is the longest pause of two shards, in seconds."""
 
     partitions: int = 0
     keys: int = 0
@@ -116,8 +116,8 @@ class Mover:
         while len(maps := {str(sorted(each.items())) for each in self._maps()}) > 1:
             if time.monotonic() > deadline:
                 raise TemporaryError(
-                    f"the shards have {len(maps)} maps of who owns what, {_KNOWN_SECONDS:.0f} s after the last move: "
-                    "what was moved could go back to a replica that takes over; `shardpulse shards balance` looks again"
+                    f"shards have {len(maps)} different slot maps {_KNOWN_SECONDS:.0f} s after the last "
+                    "move; a failover now could undo moves; run `shardpulse shards balance` to check again"
                 )
             time.sleep(_KNOWN_PAUSE)
 
@@ -141,8 +141,9 @@ class Mover:
         count, size = self.moved.keys - before.keys, self.moved.bytes - before.bytes
         self.moved = self.moved._replace(partitions=self.moved.partitions + 1)
         self._report(
-            f"partition {move.partition}: {self._members.place(move.source)} -> {self._members.place(move.target)}, "
-            f"{len(move.slots)} slots, {count} keys, {size / 2**20:.1f} MiB, held up {1000 * seconds:.0f} ms {place}"
+            f"partition {move.partition}: {self._members.place(move.source)} -> "
+            f"{self._members.place(move.target)}, {len(move.slots)} slots, {count} keys, {size / 2**20:.1f} MiB, "
+            f"paused {1000 * seconds:.0f} ms {place}"
         )
         time.sleep(min(1.0, self._pause * seconds))
 
@@ -236,7 +237,9 @@ class Mover:
         if not passing:
             raise ShardError(f"{where}: {text}")
         if waited > (_GONE_SECONDS if text.startswith("IOERR") else _RETRY_SECONDS):
-            raise TemporaryError(f"{where} is half moved: {text}; nothing is lost, `shardpulse shards balance` goes on")
+            raise TemporaryError(
+                f"{where} is partly moved: {text}; no data is lost, `shardpulse shards balance` resumes"
+            )
         if "OOM" in text:
             trim_smoothed(self._members, target, slot, patient=False, asking=True)
         time.sleep(0.2)
@@ -277,7 +280,7 @@ class Mover:
         if limit and used + 2 * size > _FULL * limit:
             raise TemporaryError(
                 f"shard {self._members.place(target)} has no room for slot {slot}: {used / 2**20:.0f} of "
-                f"{limit / 2**20:.0f} MiB used, {2 * size / 2**20:.0f} needed; it stays where it is"
+                f"{limit / 2**20:.0f} MiB used, {2 * size / 2**20:.0f} needed; the slot was not moved"
             )
 
     def _waiting_readers(self, source: str) -> list[tuple[str, ...]]:
@@ -309,9 +312,7 @@ class Mover:
                 groups.setdefault((owner[slot], self._destination(nodes, slot, owner[slot])), []).append(slot)
         for (source, target), slots in groups.items():
             if target:
-                self.carry_out(
-                    Move(slots[0] * partitions // keys.SLOTS, source, target, tuple(slots)), "(begun before)"
-                )
+                self.carry_out(Move(slots[0] * partitions // keys.SLOTS, source, target, tuple(slots)), "(resumed)")
             self._close(nodes, slots)
         return opened
 
@@ -330,7 +331,9 @@ class Mover:
             if name != source and name in self._masters:
                 return name
         if any(name in mentioned and not self._members.knows(name) for name in wanted):
-            raise UnavailableError(f"slot {slot} is half way to a shard that does not answer: start it again first")
+            raise UnavailableError(
+                f"slot {slot} is partly moved to a shard that does not answer; start that shard first"
+            )
         return ""
 
     def _close(self, nodes: Sequence[Node], slots: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""The members of a running cluster and what each says about itself (CLUSTER NODES).
+"""Nodes of a running cluster, parsed from CLUSTER NODES.
 
 A line of CLUSTER NODES is ``id host:port@bus flags master ping pong epoch link slot …``; on the line
 of the node that answers, ``[slot->-id]`` is a slot that it is handing over and ``[slot-<-id]`` one
@@ -123,8 +123,8 @@ class Members:
 
     @property
     def absent(self) -> dict[Address, str]:
-        """Those of ``silent`` that are nobody who answers. A member may be mentioned by an address that is in no
-        certificate: over a new connection to a shard Redis forgets its name until the next message (7.0)."""
+        """Members in ``silent`` that are none of those that answer. A member may be mentioned by an address that is in
+        no certificate: over a new connection to a shard Redis forgets its name until the next message (7.0)."""
         whose: dict[Address, set[str]] = {}
         for mention in self.mentions:
             if mention.address is not None:
@@ -169,7 +169,7 @@ class Members:
         return {mention.id for mention in others(self.call(node, "CLUSTER", "NODES"), place)}
 
     def owners_known_to(self, node: str) -> dict[str, frozenset[int]]:
-        """Who owns which slots, as a member sees it: by the owners' ids."""
+        """Slot owners as a member sees them, by id."""
         return owners_in(self.call(node, "CLUSTER", "NODES"))
 
     def keys(self, node: str, slot: int) -> list[bytes]:
@@ -218,11 +218,11 @@ def own(text: bytes, asked: Address) -> Node:
             for word in words[8:]:
                 _take_slots(word, slots, migrating, importing)
             return Node(words[0], asked, _id(words[3]), int(words[6]), frozenset(slots), migrating, importing)
-    raise ShardError(f"shard {asked} does not say which member it is")
+    raise ShardError(f"shard {asked} does not report its own entry")
 
 
 def owners_in(text: bytes) -> dict[str, frozenset[int]]:
-    """Who owns which slots, as the node says that was asked."""
+    """Slot owners, as reported by the node that was asked."""
     found = {}
     for words in _lines(text):
         if slots := _owned(words):

@@ -1,4 +1,4 @@
-"""One operator at a time: who moves partitions or replicas leaves a note in the shards, and no other begins meanwhile.
+"""Cluster lock: at most one operator moves partitions or replicas at a time.
 
 The note is a key with an expiry that the command renews while it works, so that one that was killed, or whose machine
 died, is in nobody's way for longer than ``LIFE``. It lies in one slot. Where that slot has no owner, as after the death
@@ -52,7 +52,7 @@ def only(
         except _OthersError as error:
             raise TemporaryError(str(error)) from None
         except ShardpulseError as error:
-            say(f"nobody else is kept from changing these shards meanwhile: {error}")
+            say(f"could not take the cluster lock; concurrent changes are possible: {error}")
             yield
             return
         renewal = _Renewal(cluster, note, life)
@@ -60,7 +60,7 @@ def only(
             yield
         except KeyboardInterrupt:
             if renewal.overtaken:
-                raise TemporaryError(f"this command has stopped: {renewal.overtaken}") from None
+                raise TemporaryError(f"command aborted: {renewal.overtaken}") from None
             raise
         finally:
             renewal.end()
@@ -68,17 +68,17 @@ def only(
 
 
 class _OthersError(TemporaryError):
-    """Somebody else's note is there."""
+    """Cluster lock held by another operator."""
 
 
 class _Renewal:
-    """A thread that keeps a note alive, and interrupts the main thread when there is somebody else's."""
+    """Thread that renews the lock and interrupts the main thread if another operator takes it."""
 
     def __init__(self, cluster: Cluster, note: Operating, life: float) -> None:
         self.overtaken = ""
         self._cluster, self._note, self._life = cluster, note, life
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="note of the operator", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="cluster lock", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
@@ -114,7 +114,7 @@ def _take(cluster: Cluster, note: Operating, life: float) -> None:
 
 
 def _renew(cluster: Cluster, note: Operating, life: float) -> None:
-    """Raises _OthersError for somebody else's note; one that is gone is left again."""
+    """Renew the lock, or set it again if it is gone. Raises _OthersError if another operator holds it."""
     found = cluster.call(keys.OPERATING, "GET", keys.OPERATING)
     if found is None:
         _take(cluster, note, life)
@@ -152,9 +152,9 @@ def _told(found: bytes, life: float) -> str:
     try:
         other = lease.decode_note(found)
     except FrameError:
-        return f"somebody changes these shards: {keys.OPERATING} holds {found[:60]!r}; try again when it is gone"
+        return f"cluster lock is held: {keys.OPERATING} contains {found[:60]!r}; try again when it is gone"
     since = datetime.fromtimestamp(other.since_ms / 1000, UTC).strftime("%H:%M:%S UTC")
     return (
-        f"{other.user}@{other.host} (process {other.pid}) has been at `{other.what}` of these shards since {since}: "
-        f"try again when it is done; if it was killed, in {life:.0f} s"
+        f"{other.user}@{other.host} (process {other.pid}) holds the cluster lock for `{other.what}` since "
+        f"{since}; try again when it is done, or in {life:.0f} s if it was killed"
     )

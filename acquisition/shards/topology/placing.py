@@ -1,4 +1,4 @@
-"""Which replica follows which master: a pure plan, so that what fails at once never takes a master with its replica.
+"""Placement of replicas: never in the failure domain of their master (pure).
 
 Servers are known by their ids. A place is what may fail at once: a machine, or a rack.
 """

@@ -1,4 +1,4 @@
-"""Which stripes of slots go where when a shard is added, emptied, or the load is evened out (pure).
+"""Plan of slot stripes to move when shards are added, emptied or balanced (pure).
 
 A partition's keys lie in one slot, in the middle of a stripe of slots that no other partition uses
 (acquisition.wire.keys). A stripe moves as a whole, so that every slot always has an owner and
@@ -38,7 +38,7 @@ def holders(owners: Mapping[int, str], partitions: int) -> list[str]:
     for tag in keys.tags(partitions):
         slot = keys.slot_of(keys.raw(tag))
         if slot not in owners:
-            raise TemporaryError(f"no shard owns slot {slot}: start the shard that is down before slots are moved")
+            raise TemporaryError(f"no shard owns slot {slot}; start the missing shard before moving slots")
         found.append(owners[slot])
     return found
 

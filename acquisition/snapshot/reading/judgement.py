@@ -1,4 +1,4 @@
-"""The verdict on what a slot holds: is it the tick that was asked for, and if not, why not (pure)."""
+"""Judgement of one record: requested tick, or the reason for its absence (pure)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from acquisition.wire.records import smoothed
 
 
 class Due(NamedTuple):
-    """What is due at one moment: ``now`` is the reader's clock, seconds since 1970."""
+    """Due ticks at one moment: ``now`` is the reader's clock, seconds since 1970."""
 
     now: float
     grace: float
@@ -66,7 +66,7 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
     if head is None or block.position is None:
         return
     if head.epoch != block.position.epoch or (head.sequence < block.position.sequence and head.tick != tick):
-        block.delay = "its newest record is of another tick"
+        block.delay = "newest record is of another tick"
         return
     _take(block, head, value)
     expected = due.tick(block.interval)
@@ -100,7 +100,7 @@ def explain_delay(block: Block) -> None:
     """Say so when a late block's samples do arrive, but long after their time."""
     delay = block.filtered - block.wall
     if delay > 2 * block.interval:
-        block.delay += f"; its samples arrive {delay:.1f} s after their time (its clock, or a backlog)"
+        block.delay += f"; samples arrive {delay:.1f} s late (clock or backlog)"
 
 
 def _head(block: Block, value: Value, tick: int) -> smoothed.Head | None:
@@ -117,7 +117,7 @@ def _head(block: Block, value: Value, tick: int) -> smoothed.Head | None:
         block.damage, block.delay = error.reason, f"unreadable record: {error}"
         return None
     if (head.host, head.resource_set) != (block.host_id, block.set_id):
-        block.damage, block.delay = "shape", "unreadable record: it belongs to another host"
+        block.damage, block.delay = "shape", "unreadable record: belongs to another host"
         return None
     return head
 
@@ -131,5 +131,5 @@ def _absence(newest: int, tick: int, same: str = "is of an older epoch") -> str:
     if newest < tick:
         return f"{tick - newest} behind tick {tick}"
     if newest > tick:
-        return f"tick {tick} was missed or is no longer kept; the newest is {newest}"
+        return f"tick {tick} was missed or expired; the newest is {newest}"
     return f"tick {tick} {same}"

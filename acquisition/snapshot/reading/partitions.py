@@ -1,4 +1,4 @@
-"""What partitions answer, read again only where it has changed.
+"""Cached partition replies, read again only after a new commit.
 
 Everything that a filter keeps of a partition is written in commits, and each commit leaves a fresh random id. So who
 reads again and again asks for the ids first, and then whole partitions only where the id is another one. Where a tick
@@ -34,7 +34,7 @@ _MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
 
 
 class Answer(NamedTuple):
-    """What a partition has answered. ``commit`` is b"" where the rest cannot be relied on later; ``applied`` is the
+    """Reply of a partition. ``commit`` is b"" where the rest cannot be relied on later; ``applied`` is the
     reply to HGETALL or an error, ``records`` that to MGET of the ``asked`` (member, slot), None where none were."""
 
     commit: bytes
@@ -102,8 +102,8 @@ class PartitionReader:
         return True
 
     def remember(self, paced: list[Paced], intervals: set[float], due: Due) -> None:
-        """Whose records this reading has asked for, members of a partition adjacent, and all intervals whose ticks it
-        has looked at."""
+        """Members whose records this reading has asked for, those of a partition adjacent, and all intervals whose
+        ticks it has looked at."""
         found = tuple(sorted(intervals))
         if paced != self._paced or found != self._intervals:
             self._paced, self._intervals = paced, found

@@ -1,4 +1,4 @@
-"""The applied positions of all partitions: one by one, and as arrays where nearly all are as they should be."""
+"""Applied positions of all partitions: singly, and as arrays for sound ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def positions_of(data: Sequence[bytes]) -> tuple[npt.NDArray[np.void], npt.NDArr
 
 
 def are_positions(records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """Which of POSITION records are sound and of this version, (N,)."""
+    """Boolean mask of POSITION records that are sound and of this version, shape (N,)."""
     counts = records["counts"].max(axis=1, initial=0) | records["sequence"]
     good = (records["version"] == position.VERSION) & (counts < position.MOST)
     good &= np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
@@ -50,7 +50,7 @@ Dormant = Callable[[Sequence[Member]], Set[Member]]
 
 
 class Held(NamedTuple):
-    """What a partition has answered: ``members`` in the order of their position records ``data``; ``error`` if
+    """Held reply of a partition: ``members`` in the order of their position records ``data``; ``error`` if
     this is what it answered before and now it cannot be reached; ``damaged`` are fields that are no member's. The last
     ``lost`` members were there a moment ago; their positions are those of then."""
 
@@ -218,9 +218,7 @@ class PositionReader:
 
 
 def _unseen(count: int, partitions: int) -> ShardError:
-    return ShardError(
-        f"hosts are missing here, and nobody knows how many: {count} of {partitions} partitions have never been read"
-    )
+    return ShardError(f"an unknown number of hosts is missing: {count} of {partitions} partitions have never been read")
 
 
 def _members(tag: str, answer: list[bytes]) -> Held:
@@ -229,7 +227,7 @@ def _members(tag: str, answer: list[bytes]) -> Held:
     for field, record in zip(answer[::2], answer[1::2], strict=True):
         member = _member(tag, field)
         if member is None:
-            damaged.append(FrameError("payload", f"{keys.applied(tag)} has a field {field!r}: no HOST:SET"))
+            damaged.append(FrameError("payload", f"{keys.applied(tag)}: invalid field {field!r}, expected HOST:SET"))
         else:
             members.append(member)
             data.append(record)
@@ -237,7 +235,7 @@ def _members(tag: str, answer: list[bytes]) -> Held:
 
 
 def dormant_of(cluster: Cluster, members: Sequence[Member]) -> Set[Member]:
-    """Those of these members of one partition that a filter has let expire, or that were forgotten on purpose."""
+    """Members of one partition that have expired in the filter, or were forgotten on purpose."""
     key = keys.dormant(members[0].tag)
     fields = (keys.member(member.host, member.resource_set) for member in members)
     (reply,) = map(value_of, cluster.gather([(key, ("HMGET", key, *fields))]))

@@ -1,4 +1,4 @@
-"""The balance of one (host, resource set, epoch), from counts made independently (pure).
+"""Balance of one (host, resource set, epoch), from independent counts (pure).
 
 ::
 
@@ -103,7 +103,7 @@ class Account(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Whose account it is, and what is known of the probe's status record."""
+    """Host of an account, and what is known of the probe's status record."""
 
     host: int
     host_name: str
@@ -218,7 +218,7 @@ def _has_passed(cursor: bytes, sent: SetStatus) -> bool:
 def _impossible(known: Position) -> list[str]:
     found = []
     if known.invalid > known.applied:
-        found.append(f"of {known.applied} applied samples {known.invalid} are said to be invalid")
+        found.append(f"{known.invalid} of {known.applied} applied samples are reported invalid")
     if max(known.frames, known.lost_frames) > known.sequence:
         found.append(f"{known.frames} frames applied, {known.lost_frames} lost of {known.sequence} in the epoch")
     return found
@@ -228,7 +228,7 @@ def _uncounted(account: Account) -> list[str]:
     difference = account.difference
     if not difference:
         return []
-    verdict = "are not accounted for" if difference > 0 else "are counted more than once"
+    verdict = "are unaccounted for" if difference > 0 else "are counted more than once"
     return [
         f"{abs(difference)} samples {verdict}: made {account.made}, before {account.before}, "
         f"applied {account.applied}, lost {account.lost}, pending {account.pending}"
@@ -240,11 +240,11 @@ def _off_the_curve(sent: SetStatus | None, known: Position) -> list[str]:
     points: list[_Point] = [("the start of the epoch", 0, 0), ("the newest applied frame", known.sequence, known.made)]
     if sent is not None:
         points += [
-            ("the newest frame by the probe's status", sent.frames, sent.made),
-            ("the newest acknowledged frame by the probe's status", sent.sent, sent.sent_samples),
+            ("the newest frame in the probe's status", sent.frames, sent.made),
+            ("the newest acknowledged frame in the probe's status", sent.sent, sent.sent_samples),
         ]
         if sent.floor_samples >= 0:
-            points.append(("what the probe's ring no longer holds", sent.floor - 1, sent.floor_samples))
+            points.append(("frames no longer in the probe's ring", sent.floor - 1, sent.floor_samples))
     points.sort(key=lambda point: point[1:])
     return [
         f"{later[0]} (number {later[1]}, {later[2]} samples made) contradicts"

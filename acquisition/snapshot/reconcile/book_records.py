@@ -52,7 +52,7 @@ def hosts_with_status(
         match = _STATUS.fullmatch(key)
         host = int(match[2], 16) if match is not None else 0
         if match is None or layout.tag_of(host).encode() != match[1]:
-            problems.append(f"the key {shown(key)} names no host of its partition")
+            problems.append(f"key {shown(key)}: not a host of its partition")
         else:
             hosts[layout.tag_of(host)].add(host)
     return hosts
@@ -182,7 +182,7 @@ def cursor_in(tag: str, data: Any, problems: list[str]) -> tuple[bytes, int]:
     try:
         found = position.decode_commit(data)
     except FrameError:
-        problems.append(f"{keys.commit(tag)} holds {shown(data)}: no commit")
+        problems.append(f"{keys.commit(tag)}: not a commit record: {shown(data)}")
         return b"", 0
     return found.cursor, found.rejected
 
@@ -194,7 +194,7 @@ def positions_in(key: str, tag: str, rows: Any, layout: Layout, problems: list[s
         named = keys.parse_member(member)
         where = f"{key} field {shown(member)}"
         if named is None or layout.tag_of(named[0]) != tag:
-            problems.append(f"{where} names no resource set of its partition")
+            problems.append(f"{where}: not a resource set of its partition")
             continue
         try:
             found[named] = position.decode(data)

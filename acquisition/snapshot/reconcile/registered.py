@@ -1,5 +1,7 @@
-"""The registered readers of the raw streams beside the filter, as the shards know them: how far each has come, which
-archivers follow the partitions, and what the archive has of each host."""
+"""Registered readers of the raw streams beside the filter, and their progress.
+
+They include the archivers of each partition and what the archive has of each host.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block: one resource set of one host in a snapshot, with its values as arrays."""
+"""Block: one resource set of one host in a snapshot, with values as arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision inputs of the blocks of a snapshot: they lie in the records that the blocks hold, so nothing more is read.
+"""Decision inputs of the blocks of a snapshot, decoded without further reads.
 
 ::
 
@@ -35,7 +35,7 @@ _NO_PLATEAU, _NO_ORDER = (None,) * 2, (None,) * 4
 
 
 class DerivedReading(NamedTuple):
-    """What the smoothed planes cannot say of a metric that no frame carries; None where there is no value.
+    """Reading of a derived metric, which no frame carries; None where there is no value.
 
     ``stale_seconds`` runs from the last valid value to this tick; None: there never was one.
     """
@@ -94,7 +94,7 @@ class InputsTable:
         return found
 
     def warming(self) -> npt.NDArray[np.bool_]:
-        """Whose windows are not full yet, (E,)."""
+        """Boolean mask of entities whose windows are not full yet, shape (E,)."""
         return self.section.seen < self.head.window
 
     def inputs(self, row: int, metric: str) -> DecisionInputs | None:

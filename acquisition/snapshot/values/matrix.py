@@ -1,4 +1,4 @@
-"""One metric over all hosts as numpy arrays: what a scheduler computes with."""
+"""Matrix of one metric over all hosts, as numpy arrays for schedulers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Member(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What is known of a member: its newest known position, and the error if that is not of this reading."""
+    """Known place of a member: its newest position, and the error if that is not of this reading."""
 
     position: Position | None
     error: ShardpulseError | None

@@ -150,7 +150,7 @@ class NamesCache:
         return self._asked[1]
 
     def outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> list[Member]:
-        """Those whose names, which are sufficient, are to be read with the next reading."""
+        """Members whose names suffice now and are to be read with the next reading."""
         return [
             member
             for member, known in zip(members, names, strict=True)

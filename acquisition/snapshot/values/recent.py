@@ -1,4 +1,6 @@
-"""Recent values: the last ticks of a resource set, as the filter's ring has them (acquisition.wire.records.recent).
+"""Recent values: the last ticks of a resource set, from the filter's ring.
+
+The ring is described in ``acquisition.wire.records.recent``.
 
 The ring holds raw values, the monotonic time of each row, and moving averages now and then (seeds); the averages
 between are computed again as the filter computed them (``filters.kernels.mean``)::

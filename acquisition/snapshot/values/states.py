@@ -1,4 +1,4 @@
-"""What a reading says of a resource set of a host: is the tick here that was asked for, and if not, why not?"""
+"""States of a resource set in a reading: current, or the reason it is not."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SILENT = "silent"
 
 #: Why a host is unknown or down -> what that means, in the order in which they are looked for.
 CAUSES = {
-    SHARD: "its shard does not answer this reader, or has lost it",
+    SHARD: "its shard does not answer, or has lost its data",
     UNHELD: "no filter worker holds its partition",
-    FULL: "its shard is full, and refuses what probes send and filters write",
-    UNCOMMITTED: "the filter has not committed what lies in its partition",
-    GOODBYE: "its probe was stopped in order",
-    REFUSED: "the filter refuses what its probe sends: signature",
-    SILENCE: "neither its probe nor those of its neighbours are heard",
-    SILENT: "its probe is silent while those of its neighbours are heard",
+    FULL: "its shard is out of memory and refuses writes",
+    UNCOMMITTED: "the filter has not committed the frames in its partition",
+    GOODBYE: "its probe was stopped",
+    REFUSED: "the filter refuses its frames: signature",
+    SILENCE: "its probe and those of its neighbours are silent",
+    SILENT: "its probe is silent, those of its neighbours are not",
 }
 #: Causes by which the pipeline hides what hosts send; and all for which the state of a running host is unknown.
 HIDING = frozenset((SHARD, UNHELD, FULL, UNCOMMITTED))

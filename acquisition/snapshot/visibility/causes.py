@@ -43,7 +43,7 @@ class PartitionVisibility(NamedTuple):
 
 
 class Visibility(NamedTuple):
-    """What a reader knows beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
+    """Knowledge of a reader beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
     be read. ``shards`` are the owners of all partitions, "" if absent. ``excused`` is until when a host could
     not be seen: patience with it starts again then. ``trusted`` are the shards whose probes are known to have been
     heard a while ago as well; None: the reader has looked on for that long. ``advanced`` are hosts that were
@@ -113,7 +113,7 @@ def look(blocks: Sequence[Block], visibility: Visibility, now: float, down_after
 
 
 def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
-    """Why nobody can be seen, and what is to be said of ``clocks`` then; "" where somebody is, or there is nobody."""
+    """Reason that no host is visible, with the text about ``clocks``; "" if a host is visible, or none exists."""
     hosts: dict[int, str] = {}
     since = 0.0
     for block in blocks:
@@ -126,7 +126,7 @@ def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
     counts = Counter(hosts.values())
     when = f" since {clock(since)}" if since else ""
     parts = [f"{count} of {len(hosts)}: {states.CAUSES.get(cause, 'late')}" for cause, count in sorted(counts.items())]
-    return f"no host can be seen{when}; {'; '.join([*parts, *clocks])}"
+    return f"no host is visible{when}; {'; '.join([*parts, *clocks])}"
 
 
 def errors(blocks: Iterable[Block]) -> list[str]:
@@ -137,7 +137,7 @@ def errors(blocks: Iterable[Block]) -> list[str]:
         if block.cause in states.BLIND and block.cause != states.SHARD:
             hidden.setdefault(block.cause, {})[block.host_id] = block.since
     return [
-        f"{len(hosts)} host{'s' * (len(hosts) != 1)} cannot be seen since {clock(min(hosts.values()))}: "
+        f"{len(hosts)} host{'s' * (len(hosts) != 1)} not visible since {clock(min(hosts.values()))}: "
         f"{states.CAUSES[cause]}"
         for cause, hosts in hidden.items()
     ]

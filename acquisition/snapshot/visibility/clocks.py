@@ -1,4 +1,4 @@
-"""Clocks: does this reader's agree with those of the shards, and if not, which one is off?
+"""Clock comparison of this reader with the shards and the newest samples.
 
 Ages and ticks are counted by the reader's clock. It is compared with TIME of every shard, every ten seconds and when
 all hosts are late; the newest samples are the third witness.
@@ -23,9 +23,9 @@ _FRESH = 3.0
 READER, SHARD = "reader", "shard"
 #: What is known of clocks that differ, by the one that is off.
 WHY = {
-    READER: "this reader's is off, and ages are wrong by that",
-    SHARD: "that shard's is off, as samples or other shards show",
-    "": "one of them is off, and ages may be wrong by that",
+    READER: "this reader's clock is wrong, and so are ages",
+    SHARD: "that shard's clock is wrong, as samples or other shards show",
+    "": "one of them is wrong, and ages may be",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a reader asks where somebody is late: who holds the partitions, and whether anything waits there."""
+"""Visibility reads for late hosts: partition leases and waiting entries."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def _is_position(block: Block, data: object) -> bool:
 
 
 def _cursor(reply: object) -> bytes:
-    """How far the newest commit has come; the beginning where there is none, or none that is sound."""
+    """Cursor of the newest commit; the beginning if there is no sound one."""
     try:
         return position.decode_commit(reply).cursor if isinstance(reply, bytes) else _FIRST
     except FrameError:

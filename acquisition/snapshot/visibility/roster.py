@@ -23,7 +23,7 @@ _MOST_NAMED = 5
 #: Seconds for which a host that its shard has lost stays visible, and for which readings warn that hosts may be
 #: missing: probes come back within seconds. Filters forget only hosts that have been silent for very long.
 KEPT = 60.0
-LOST = TemporaryError("shards have lost what they knew of hosts a moment ago")
+LOST = TemporaryError("shards have just lost their data about hosts")
 
 
 class Roster(NamedTuple):
@@ -63,24 +63,24 @@ def blindness(found: Roster) -> str:
         last = found.gone[-1].last
         empty = found.refilled > last
         why = f"since the shards came back empty at {moment(found.refilled)}" if empty else f"since {moment(last)}"
-        return f"no host can be seen {why}: {missed(found.gone)}"
+        return f"no host is visible {why}: {missed(found.gone)}"
     if found.unread:
-        return f"no host can be seen: {found.unread} of {found.partitions} partitions cannot be read"
+        return f"no host is visible: {found.unread} of {found.partitions} partitions cannot be read"
     if found.refilled:
-        return f"no host can be seen since the shards came back empty at {moment(found.refilled)}: none has come since"
+        return f"no host is visible: none has sent since the shards came back empty at {moment(found.refilled)}"
     return (
-        "no host can be seen: there are no samples yet, none was ever seen here or all were forgotten: are `shardpulse"
-        " probe` and `shardpulse filter` running?"
+        "no host is visible: no samples yet, or all hosts were forgotten; are `shardpulse probe` and "
+        "`shardpulse filter` running?"
     )
 
 
 def missed(gone: Sequence[Seen]) -> str:
-    """Which hosts have expired, in words."""
+    """Expired hosts, in words."""
     names = ", ".join(one.name for one in gone[: -_MOST_NAMED - 1 : -1])
     more = f" and {len(gone) - _MOST_NAMED} more" * (len(gone) > _MOST_NAMED)
     return (
-        f"{len(gone)} known host{'s' * (len(gone) != 1)} expired after [filter] expire_seconds without samples"
-        f" ({names}{more}); `shardpulse hosts forget NAME` takes one off that is gone for good"
+        f"{len(gone)} known host{'s' * (len(gone) != 1)} expired after [filter] expire_seconds without "
+        f"samples ({names}{more}); remove one that is gone for good with `shardpulse hosts forget NAME`"
     )
 
 
@@ -118,7 +118,7 @@ class RefillReader:
 
 
 def _is_lost(reply: Any, now: float) -> bool | None:
-    """Whether nobody has noted yet that a partition is empty, or somebody has just done so; None: it is not known."""
+    """Whether a partition has just been found empty, or is not marked as empty yet; None: unknown."""
     if not isinstance(reply, list):
         return None
     began, commit = reply

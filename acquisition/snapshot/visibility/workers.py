@@ -145,7 +145,7 @@ def _lag(number: int, tag: str, entries: Any, clock: Any, known: bool) -> Lag:
         if isinstance(error, ShardpulseError):
             return Lag(number, None, f"{keys.raw(tag)}: {error}", error)
     if not known:
-        return Lag(number, None, "its cursor is not known")
+        return Lag(number, None, "unknown cursor")
     if not entries:
         return Lag(number, 0.0)
     came = int(entries[0][0].partition(b"-")[0]) / 1000.0

@@ -1,4 +1,4 @@
-"""Evidence: which processes report a VM, and what their figures prove about who runs it.
+"""Evidence of the process that runs a VM, from its hosts' figures (pure).
 
 A VM (its ``stable``, a uuid) has one process on one host, and two while it migrates, each an entity of its own.
 All evidence is that host's own: the CPU time that its process had, and how long ago it started by the clock
@@ -201,7 +201,7 @@ def _value(record: SmoothedRecord, plane: str, row: int, column: int) -> float |
 
 
 class EvidenceIndex:
-    """Which VMs more than one process reports: a cache over the rows of blocks, which rarely change.
+    """VMs reported by more than one process: a cache over the rows of blocks, which rarely change.
 
     It decides nothing: an empty one finds the same.
     """

@@ -1,4 +1,4 @@
-"""Placement: on which one host a VM is, also while two hosts report it (pure).
+"""Placement: the one host of a VM, even while two hosts report it (pure).
 
 While a VM migrates there are two processes: the source runs the guest until it pauses or ends, the
 destination was started to receive it and is idle. Only one of them runs the guest at a time. The rule:

@@ -1,4 +1,6 @@
-"""The section of decision inputs: behind the header of a smoothed record, so that one GETRANGE reads both.
+"""Section of decision inputs, stored after the header of a smoothed record.
+
+One GETRANGE reads both.
 
 Layout (little-endian), for C columns (the last D of them derived: no frame carries them), E entities of the record::
 
@@ -140,7 +142,7 @@ class Places(NamedTuple):
 
 @lru_cache(256)
 def figure_names(figures: int) -> tuple[str, ...]:
-    """Which of FIGURES there are, in their order, by the bits of a header."""
+    """FIGURES that are present, in their order, by the bits of a header."""
     return (
         ALWAYS_KEPT
         + (PLATEAU_FIGURES if figures & PLATEAU else ())
@@ -183,7 +185,7 @@ def check(data: bytes | memoryview, entities: int) -> Head:
     ordered = 1 <= head.counted <= head.window <= min(head.depth, MOST_TICKS) and head.plateau <= head.window
     known = not head.figures & ~(ORDER_STATISTICS | PLATEAU) and bool(head.figures & PLATEAU) == bool(head.plateau)
     if not c or d > c or not ordered or not known or head.places(entities).size != len(data):
-        raise FrameError("shape", f"decision inputs of {c} columns, {entities} entities do not fit {len(data)} bytes")
+        raise FrameError("shape", f"decision inputs of {c} columns, {entities} entities do not match {len(data)} bytes")
     names_of(head, entities, data)
     return head
 
@@ -191,7 +193,7 @@ def check(data: bytes | memoryview, entities: int) -> Head:
 def unpack_head(data: bytes | memoryview) -> Head:
     """The header at the start of ``data``. Raises FrameError when it is cut."""
     if len(data) < HEADER.size:
-        raise FrameError("short", f"{len(data)} bytes are no decision inputs")
+        raise FrameError("short", f"invalid decision inputs of {len(data)} bytes")
     return Head._make(HEADER.unpack_from(data))
 
 
@@ -255,7 +257,7 @@ def split_names(data: bytes, count: int) -> tuple[str, ...]:
     try:
         names = data.decode().split("\n")
     except UnicodeDecodeError as error:
-        raise FrameError("names", f"no names of columns: {error}") from error
+        raise FrameError("names", f"invalid column names: {error}") from error
     if len(names) != count + 1 or names[-1]:
         raise FrameError("names", f"{len(names) - 1} names of {count} columns")
     return tuple(names[:-1])
@@ -285,12 +287,12 @@ def head_fields(what: str, data: bytes, layout: struct.Struct, magic: bytes, rea
     ``read``: "newer" for the next one, which a newer filter writes, "version" for others.
     """
     if len(data) < layout.size:
-        raise FrameError("short", f"{len(data)} bytes are no {what}")
+        raise FrameError("short", f"{what} too short: {len(data)} bytes")
     fields = layout.unpack_from(data)
     if fields[0] != magic:
         raise FrameError("magic", f"starts with {fields[0]!r} instead of {magic!r}")
     if fields[1] not in read:
         reason = "newer" if fields[1] == read[-1] + 1 else "version"
         versions_read = " and ".join(map(str, read))
-        raise FrameError(reason, f"{what} of version {fields[1]}, this reader knows {versions_read}")
+        raise FrameError(reason, f"{what} version {fields[1]} is not supported (supported: {versions_read})")
     return fields

@@ -1,4 +1,4 @@
-"""Planes: the numbers that the filter keeps of every sample, and the figures that readers show of them.
+"""Planes: numbers kept by the filter for every sample, and figures from them.
 
 Each kernel of the filter computes one plane, a float32 number per sample, and its file says what it is. The table here
 holds the planes that come with shardpulse, in the order in which readers show them; those of other kernels are found
@@ -86,17 +86,17 @@ def known() -> tuple[Plane, ...]:
         if plane in OWN:
             continue
         if plane.number in found or not 0 < plane.number < 256:
-            raise ConfigError(f"kernel {name}: the number of its plane, {plane.number}, is not free (1 to 255)")
+            raise ConfigError(f"kernel {name}: plane number {plane.number} is taken or out of range (1 to 255)")
         for word in {name, plane.name, plane.figure}:
             if word in names or not _NAME.fullmatch(word):
-                raise ConfigError(f"kernel {name}: {word!r} is the name of something else, or no name")
+                raise ConfigError(f"kernel {name}: name {word!r} is taken or invalid")
         found[plane.number] = plane
         names |= {plane.name, plane.figure}
     return (*OWN, *(found[number] for number in sorted(found.keys() - {plane.number for plane in OWN})))
 
 
 def extra() -> tuple[Plane, ...]:
-    """Those of ``known`` that do not come with shardpulse."""
+    """Planes of ``known`` that do not come with shardpulse."""
     return known()[len(OWN) :]
 
 
@@ -104,4 +104,4 @@ def extra() -> tuple[Plane, ...]:
 def by_number(number: int) -> Plane:
     """The plane of a number. One that nobody registers here is shown by its number; its unit is not known."""
     found = _OWN_BY_NUMBER.get(number) or next((plane for plane in known() if plane.number == number), None)
-    return found or Plane(number, f"plane{number}", "figure of a kernel that is not installed here", unit="")
+    return found or Plane(number, f"plane{number}", "figure of a kernel that is not installed on this machine", unit="")

@@ -1,4 +1,6 @@
-"""The ring of recent values: raw values of what has decision inputs, one row per tick, in ONE string.
+"""Ring of recent values: raw values of decision inputs, one row per tick.
+
+It is ONE string.
 
 Layout of ``recent:{tag}:HOST:SET`` (little-endian), for C columns and ``capacity`` slots::
 
@@ -207,7 +209,9 @@ def check(data: bytes) -> Head:
     if not all((head.columns, head.capacity, head.depth, head.seed_every, head.seeds)) or head.derived > head.columns:
         raise FrameError("shape", f"invalid shape {shape} of a ring")
     if places(*shape).size != len(data):
-        raise FrameError("shape", f"a ring of {head.columns} columns, {head.capacity} slots is not {len(data)} bytes")
+        raise FrameError(
+            "shape", f"a ring of {head.columns} columns, {head.capacity} slots does not match {len(data)} bytes"
+        )
     at = head.places.names
     split_names(data[at : at + head.names_size], head.columns)
     return head

@@ -1,4 +1,4 @@
-"""The record format: in which versions filters write the records that readers and other filters read.
+"""Record format: versions in which filters write their records.
 
 The layout in the shards names one format (``acquisition.wire.layout``). Software knows two, the newest and the one
 before (as yet there is none that anybody has: the first that is released will be the first of two): it reads the
@@ -31,8 +31,12 @@ def versions(number: int) -> Versions:
     if number not in FORMATS:
         known = " and ".join(map(str, FORMATS))
         raise ConfigError(
-            f"these shards hold records of format {number}, this version of shardpulse knows {known}: install "
-            + ("a newer one here" if number > NEWEST else "the versions between on every machine first, one by one")
+            f"the shards hold records of format {number}, this version of shardpulse supports {known}: install "
+            + (
+                "a newer one here"
+                if number > NEWEST
+                else "the intermediate versions on every machine first, one by one"
+            )
         )
     return FORMATS[number]
 

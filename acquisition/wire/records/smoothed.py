@@ -1,4 +1,4 @@
-"""The smoothed record: what the filter keeps of one resource set at one tick.
+"""Smoothed record: the filter's state of one resource set at one tick.
 
 Layout (little-endian)::
 
@@ -134,7 +134,7 @@ class Head(NamedTuple):
 
     @property
     def extra_planes(self) -> tuple[Plane, ...]:
-        """Those of them that do not come with shardpulse."""
+        """Planes that do not come with shardpulse."""
         return _extra_planes_of(self.plane_ids[: self.plane_count])
 
     @property
@@ -172,9 +172,9 @@ def check(data: bytes) -> Head:
     n, m, count, k = head.entities, head.metrics, head.plane_count, head.exceptions
     exceptions_at = head.exceptions_at
     if not 1 <= count <= MAX_PLANES or head.inputs_size % 8 or exceptions_at + _EXCEPTION_SIZE * k != len(data):
-        raise FrameError("shape", f"{count} planes of {n} x {m} and {k} exceptions do not fit {len(data)} bytes")
+        raise FrameError("shape", f"{count} planes of {n} x {m} and {k} exceptions do not match {len(data)} bytes")
     if k and int(np.frombuffer(data, EXCEPTION, k, exceptions_at)["index"].max()) >= n * m:
-        raise FrameError("shape", "an exception lies outside the matrix")
+        raise FrameError("shape", "exception outside the matrix")
     return head
 
 

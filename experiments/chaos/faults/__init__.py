@@ -1,4 +1,4 @@
-"""All kinds of faults, one file for each kind of target; a new kind is entered in ``KINDS``."""
+"""Fault kinds, one file per kind of target, registered in ``KINDS``."""
 
 from experiments.chaos.faults import (
     archiving,

@@ -1,4 +1,4 @@
-"""Faults by which no host, or not every one, can be seen: all that filter, all that sample, all of a shard."""
+"""Blindness faults: all filters, all probes or a whole shard away."""
 
 from __future__ import annotations
 

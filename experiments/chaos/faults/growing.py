@@ -1,4 +1,4 @@
-"""Not faults, but in the order of things: partitions move, shards come and go, under load."""
+"""Growth under load: partitions move, shards come and go (not faults)."""
 
 from __future__ import annotations
 

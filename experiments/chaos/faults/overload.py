@@ -1,4 +1,4 @@
-"""More is made than the filter can take."""
+"""Overload: more samples than the filter can process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts that are replaced by others of the same kind, ended in order or killed."""
+"""Rolling replacement of parts, stopped in order or killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several faults need: masters and replicas as they are now, and waiting until a target is well again.
+"""Fault targets: current masters and replicas, and waiting for recovery.
 
 A fault is asked for by number (shard 1, worker 0) and finds out by itself who is master at that moment.
 Everything blocks: each group of kinds has a thread of its own. A healing returns when the

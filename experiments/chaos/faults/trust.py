@@ -1,4 +1,6 @@
-"""Faults of certificates, users and ports: a master that is there, and that its clients cannot or must not believe.
+"""Trust faults of certificates, users and ports.
+
+A master is there, and its clients cannot or must not believe it.
 
 Open connections go on, so all clients are cut off first. Parts have to say in one line what to do, and to go on
 by themselves when it is done.
@@ -31,28 +33,28 @@ _SHORTEST, _LONGEST, _SETTLE = 1.0, 4.0, 6.0  #: who needs a person looks again 
 @kind("trust", "shard", _SHORTEST, _LONGEST, _SETTLE)
 def expired_certificate(installation: Installation, fault: Fault) -> Iterator[None]:
     """A master's certificate has expired; another one is issued."""
-    with _distrusted(installation, fault, "has expired: issue another one", later=-25 * _DAYS):
+    with _distrusted(installation, fault, "has expired: issue a new one", later=-25 * _DAYS):
         yield
 
 
 @kind("trust", "shard", _SHORTEST, _LONGEST, _SETTLE)
 def early_certificate(installation: Installation, fault: Fault) -> Iterator[None]:
     """A master's certificate is not valid yet, as by a clock that is wrong."""
-    with _distrusted(installation, fault, "is not valid yet: compare the clocks", later=2 * _DAYS):
+    with _distrusted(installation, fault, "is not valid yet: check the clocks", later=2 * _DAYS):
         yield
 
 
 @kind("trust", "shard", _SHORTEST, _LONGEST, _SETTLE)
 def strange_certificate(installation: Installation, fault: Fault) -> Iterator[None]:
     """A master's certificate is of an authority that nobody here believes."""
-    with _distrusted(installation, fault, "that no authority in", strange=True):
+    with _distrusted(installation, fault, "from an authority that is not in", strange=True):
         yield
 
 
 @kind("trust", "shard", _SHORTEST, _LONGEST, _SETTLE)
 def other_name(installation: Installation, fault: Fault) -> Iterator[None]:
     """A master's certificate is for another name than it is called by."""
-    with _distrusted(installation, fault, "for other names than", names=["elsewhere.example.org"]):
+    with _distrusted(installation, fault, "for names other than", names=["elsewhere.example.org"]):
         yield
 
 
@@ -83,7 +85,7 @@ def port_without_tls(installation: Installation, fault: Fault) -> Iterator[None]
         connection.call("CONFIG", "SET", "port", port)
         try:
             _cut_off(connection)
-            _check_told(installation, master, "name its TLS port, or leave out [shards] tls_ca")
+            _check_told(installation, master, "use its TLS port, or unset [shards] tls_ca")
             yield
         finally:
             connection.call("CONFIG", "SET", "port", 0)
@@ -104,7 +106,7 @@ def client_without_tls(installation: Installation, fault: Fault) -> Iterator[Non
                 heard = plain.recv(100)
             assert b"PONG" not in heard, heard
     without = installation.cluster.access.credentials(grants.PROBE)._replace(authority="")
-    _check_refused(master, without, "takes TLS and a user: set [shards] tls_ca, username and password_file")
+    _check_refused(master, without, "TLS and a user are required; set [shards] tls_ca, username and password_file")
     yield
 
 

@@ -1,4 +1,4 @@
-"""A callback of Ansible's: when each task began, a line of JSON each, in the file that TASK_TIMES names."""
+"""Ansible callback: start time of each task, as JSON lines in TASK_TIMES."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The tables of the archive in SQLite or PostgreSQL, and what is written into them."""
+"""Database of the archive, in SQLite or PostgreSQL: tables and writes."""

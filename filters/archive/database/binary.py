@@ -1,4 +1,4 @@
-"""Rows as PostgreSQL's ``COPY … WITH (FORMAT binary)`` has them, both ways.
+"""Binary rows of PostgreSQL: ``COPY … WITH (FORMAT binary)``, both ways.
 
 Source: the section "Binary Format" of PostgreSQL's documentation of COPY, and ``array_send`` for arrays. Arrays of
 thousands of numbers go through numpy; as text they cost the client and the server several times as much.

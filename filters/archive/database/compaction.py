@@ -1,4 +1,6 @@
-"""Matrices of minutes into those of 5 minutes and an hour, and all of them into rows per entity and some hours.
+"""Compaction of minutes into 5 minutes and hours, then into rows per entity.
+
+A row per entity holds some hours.
 
 All of it adds up: what comes late makes a matrix again, which is merged into the row that is there.
 """

@@ -39,19 +39,19 @@ def parse_url(text: str) -> URL:
     """The URL in ``text``: ``sqlite:///PATH``, a plain path or ``postgresql://…``. Raises UsageError."""
     if "://" not in text:
         if not text:
-            raise UsageError("the archive has no place: name a PATH or postgresql://…")
+            raise UsageError("no archive location: give a PATH or postgresql://…")
         return URL.create("sqlite", database=str(Path(text).absolute()))
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
-        raise UsageError(f"the archive's URL cannot be read: {error}") from error
+        raise UsageError(f"invalid archive URL: {error}") from error
     if url.password or "password" in url.query:
-        raise UsageError("a password in the archive's URL can be seen by others: use ~/.pgpass or a password file")
+        raise UsageError("a password in the archive URL is visible to other users: use ~/.pgpass or a password file")
     if url.drivername in ("postgresql", "postgres", "postgresql+psycopg2"):
         return url.set(drivername="postgresql+psycopg2")
     if url.drivername == "sqlite" and url.database:
         return url
-    raise UsageError(f"the archive is sqlite:///PATH, a path or postgresql://…, not {url.drivername}://")
+    raise UsageError(f"invalid archive URL {url.drivername}://: expected a path, sqlite:///PATH or postgresql://…")
 
 
 def make_engine(url: URL) -> Engine:
@@ -110,7 +110,7 @@ def _ours(error: DBAPIError, url: URL) -> ArchiveError:
     by_words = (kind for words, kind in _WORDS if words in said and state in ("", "SQLITE_ERROR"))
     kind: type[ArchiveError] = [*by_state, *by_words, ArchiveError if state else ArchiveUnavailable][0]
     if kind is SchemaTooOld:
-        said = "it has no schema yet: run `shardpulse archive migrate`"
+        said = "no schema yet: run `shardpulse archive migrate`"
     elif state.startswith("SQLITE_IOERR") and _no_room(url.database or ""):
         kind, said = ArchiveFull, f"{said}: the disk is full"
     return kind(f"archive {place}: {said}")

@@ -1,4 +1,4 @@
-"""What can go wrong with the archive's database, in words; the driver's own errors do not leave this room."""
+"""Errors of the archive's database; driver errors do not leave this room."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ArchiveRejected(ArchiveError):
 
 
 class ArchiveDamaged(ArchiveError):
-    """What the database holds of a partition is not what an archiver has written."""
+    """Damaged state of a partition in the database."""
 
 
 class SchemaTooOld(ArchiveError):

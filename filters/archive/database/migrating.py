@@ -1,4 +1,4 @@
-"""The version of a database's schema: read, brought up to date, taken back."""
+"""Migration of a database schema: reads, upgrades and downgrades its version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_version(connection: Connection) -> None:
     if found is None or found in {revision.revision for revision in _scripts().walk_revisions()}:
         has = f"version {found} of its schema" if found else "no schema yet"
         raise SchemaTooOld(f"the archive has {has}, not {VERSION}: run `shardpulse archive migrate`")
-    raise SchemaTooNew(f"the archive's schema is of version {found}, newer than {VERSION}: use the newer shardpulse")
+    raise SchemaTooNew(f"the archive's schema version {found} is newer than {VERSION}: upgrade shardpulse")
 
 
 def version(connection: Connection) -> str | None:
@@ -52,7 +52,7 @@ def migrate(connection: Connection, to: str = VERSION) -> None:
         connection.execute(text("LOCK TABLE alembic_version"))
     known = [revision.revision for revision in scripts.walk_revisions()][::-1]
     if found is not None and found not in known:
-        raise SchemaTooNew(f"the archive's schema is of version {found}, newer than {VERSION}: nothing was changed")
+        raise SchemaTooNew(f"the archive's schema version {found} is newer than {VERSION}: nothing was changed")
     down = to == "base" or (found is not None and known.index(to) < known.index(found))
     steps: Callable[..., Any] = scripts._downgrade_revs if down else scripts._upgrade_revs
     with EnvironmentContext(_config(), scripts, fn=lambda now, _: steps(to, now), destination_rev=to) as environment:

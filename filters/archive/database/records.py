@@ -1,4 +1,4 @@
-"""From values to rows: tuples in the order of the columns, as SQL has them."""
+"""Records of the archive as tuples in column order, as SQL has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Series whose level got worse: from the archive's hours to events in the shards, and what ``status`` shows.
+"""Regressions: series in the archive whose level got worse, for ``status``.
+
+They are found in the archive's hours and recorded as events in the shards.
 
 An archiver judges after each period; what a judgement says follows from the database alone, so
 several archivers, and one that starts again, say the same. Each change is told once (``acquisition.link.happenings``).
@@ -40,7 +42,7 @@ _ENTITIES = (
 
 
 class Key(NamedTuple):
-    """Whose series it is, whatever restarts: ``stable`` as in ``acquisition.wire.table.Entity``; SET.METRIC."""
+    """Key of a series, unaffected by restarts: ``stable`` as in ``acquisition.wire.table.Entity``; SET.METRIC."""
 
     host: int
     kind: str
@@ -49,7 +51,7 @@ class Key(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is told under: a hash, since others choose the words."""
+        """Name under which it is reported: a hash, since others choose the words."""
         return f"{PREFIX}{self.host:016x}:{identity('series', *map(escape, self[1:])):016x}"
 
 

@@ -1,4 +1,4 @@
-"""What is older than its retention goes: whole parts on PostgreSQL, rows in slices on SQLite."""
+"""Retention: drops whole partitions on PostgreSQL, deletes in slices on SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three users of a PostgreSQL database, with least rights each.
+"""Roles of a PostgreSQL archive: three users with least privileges each.
 
 The owner migrates, the writer is the archiver, the reader is for everybody else. Parts of tables are made and dropped
 through functions of the owner's, so the writer can neither make nor drop anything by itself.

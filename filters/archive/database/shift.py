@@ -1,4 +1,4 @@
-"""Has the level of a series got worse than its own past? (pure)
+"""Shift detection: whether a series got worse than its own past (pure).
 
 A series is the figures of one metric of one entity, one for each run of a benchmark, or for each day. The newest ones
 are compared with up to BASELINE before them, for several lengths of the newest part, since nobody knows when a change

@@ -1,4 +1,4 @@
-"""The archive's database: what is known of the partitions, and one transaction per batch.
+"""Archive store: progress per partition, and one transaction per batch.
 
 ::
 
@@ -176,7 +176,7 @@ class Store:
         return done
 
     def judge(self, settings: Regression, now: float) -> Judged:
-        """Which series of whole periods have got worse."""
+        """Series of whole periods that have got worse."""
         with self._transaction() as connection:
             histories = regressions.read(connection, self._cluster, settings, now)
         return regressions.judge(histories, settings.period_seconds, now)

@@ -1,4 +1,4 @@
-"""Rows into tables and out of them: COPY on PostgreSQL, executemany on SQLite."""
+"""Bulk reads and writes of rows: COPY on PostgreSQL, executemany on SQLite."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Following the raw streams of the partitions, beside the filter."""
+"""Follower of the partitions' raw streams, beside the filter."""

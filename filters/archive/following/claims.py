@@ -1,4 +1,7 @@
-"""What the archive says in the shards of itself: which entries it still needs, by what is durable, and its books."""
+"""Claims of the archive in the shards: entries still needed, and its books.
+
+What is needed follows from what is durable.
+"""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Follower:
 
     @property
     def partitions(self) -> set[int]:
-        """Those that it follows."""
+        """Partitions that it follows."""
         return set(self._followed)
 
     @property
@@ -159,14 +159,14 @@ class Follower:
                 self._ask()
             self._hear(_SOON)
             if time.monotonic() > deadline:
-                raise ArchiveUnavailable(f"the database has not taken everything within {_FINISH_SECONDS:g} s")
+                raise ArchiveUnavailable(f"the database did not accept all data within {_FINISH_SECONDS:g} s")
 
     def _tell(self) -> None:
         if self._log.calm(SHARDS, 2 * _EVERY):
-            self._log.over(SHARDS, "the shards answer again")
+            self._log.over(SHARDS, "shards are responding again")
         if self._executor.waited > _PATIENCE:
             self._trouble = "the database does not answer"
-            self._log.lasts(DATABASE, f"{self._trouble}; the streams keep what is not read", "hangs")
+            self._log.lasts(DATABASE, f"{self._trouble}; unread frames stay in the streams", "hangs")
 
     # ---------------------------------------------------------------- the database
 
@@ -198,12 +198,12 @@ class Follower:
         except ArchiveRejected as error:
             batch = self._pending
             assert batch is not None
-            self._log.tell(f"{error}: looking for what it is", "rejected")
+            self._log.tell(f"{error}; searching for the rows that cause it", "rejected")
             self._executor.ask(lambda store: sifting.refused(batch, store.accepts), partial(self._sifted, str(error)))
         except ArchiveError as error:
             if not error.passing:
                 raise
-            self._log.lasts(DATABASE, f"{error}; waiting, the streams keep what is not read", type(error).__name__)
+            self._log.lasts(DATABASE, f"{error}; waiting, unread frames stay in the streams", type(error).__name__)
             self._trouble = str(error)
             self._wait()
 
@@ -215,7 +215,7 @@ class Follower:
         """Follow no more what is another one's now. What is pending of it goes on, for a batch is all or nothing."""
         for number in self._followed.keys() - self._leases.held:
             if LOG.informs:
-                LOG.info("follows no more", partition=number)
+                LOG.info("no longer following", partition=number)
             del self._followed[number]
 
     def _loaded(self, published: Mapping[int, bytes], cursors: Mapping[int, Cursor]) -> None:
@@ -228,7 +228,7 @@ class Follower:
             others = published.get(number, START) if partition.commit_id else START
             known = max(self._durable.get(number, START), others, key=parse)
             if is_before(partition.entry, known) and partition.note_return(known):
-                self._log.tell("the database has gone back: following from where it is", "went back")
+                self._log.tell("the database was restored to an earlier state: resuming from there", "went back")
                 self._counters["went_back"] += 1
             if LOG.informs:
                 LOG.info("follows", partition=number, entry=partition.entry)
@@ -242,7 +242,7 @@ class Follower:
         assert batch is not None
         if not durable:
             self._counters["overtaken"] += 1
-            self._log.tell("the database is not where it was left: going on where it is", "overtaken")
+            self._log.tell("the database position has changed: resuming from there", "overtaken")
             for advance in batch.advances:
                 self._followed.pop(advance.partition, None)
             return
@@ -251,7 +251,7 @@ class Follower:
                 self._followed[advance.partition].written()
         self._durable.update((advance.partition, advance.entry.encode()) for advance in batch.advances)
         self._retry, self._trouble = _RETRY, ""
-        self._log.over(DATABASE, "the database takes commits again")
+        self._log.over(DATABASE, "database commits succeed again")
         self._counters["commits"] += 1
         self._counters["minutes"] += len(batch.minutes)
         self._counters["late"] += sum(minute.late for minute in batch.minutes)
@@ -312,7 +312,7 @@ class Follower:
                 try:
                     self._followed[number].learn(host, resource_set, reply)
                 except FrameError as error:
-                    self._log.tell(f"a table that the filter keeps is damaged: {error}", "table")
+                    self._log.tell(f"damaged table of the filter: {error}", "table")
 
     def _claim(self) -> None:
         """Say in the shards what is still needed, by what is durable."""

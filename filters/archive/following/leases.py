@@ -1,4 +1,4 @@
-"""Which partitions this archiver follows: leases that only save work.
+"""Partition leases among archivers, which only avoid duplicate work.
 
 Two archivers that follow one partition write nothing twice (``Store.commit`` is guarded), they only do the work twice.
 The archivers share the partitions by the rule of the filter's workers (docs/decisions/0013), with keys of their own
@@ -61,7 +61,7 @@ class Leases:
         return {number for number, one in known.items() if one.holder == self._me}
 
     def _visit(self, numbers: Iterable[int], take: bool, now: float) -> dict[int, Ownership]:
-        """Who has these partitions, as far as their shards answer."""
+        """Holders of these partitions, as far as their shards answer."""
         numbers = list(numbers)
         replies = self._ask(
             [(names[0], scripts.visit(*names, self._me, self._milliseconds, take)) for names in self._of(numbers)]

@@ -1,4 +1,4 @@
-"""One partition of the archive: from stream entries to what a transaction writes (pure).
+"""Archived partition: from stream entries to the rows of a transaction (pure).
 
 ``take`` gets entries in the order of the stream, again and again if need be; ``close`` answers what the minutes that
 are over make durable, with the cursor and the state from which ``resume`` goes on. Between the two lies the store.
@@ -215,7 +215,7 @@ class Partition:
             if len(one.numbers) > 1:
                 self._notes.restarted(frame, now)
         if not known.is_possible(frame.sequence, (now - one.heard.get(frame.epoch, now)) / 1000.0):
-            reason = f"frame {frame.sequence} after {known.newest} of its epoch: nobody could have made so many"
+            reason = f"frame {frame.sequence} after {known.newest} of its epoch: impossible sequence"
             self._notes.put_aside("implausible", entry, reason, frame.host)
             return 0
         one.heard[frame.epoch] = now

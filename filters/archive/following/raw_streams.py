@@ -1,4 +1,4 @@
-"""Reads the raw streams of the partitions that an archiver follows: one round trip per shard for all of them."""
+"""Raw stream reader of an archiver: one round trip per shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a batch cannot be stored, so that all others can (pure but for whom it asks)."""
+"""Sifting of a batch: finds the rows that cannot be stored (pure)."""
 
 from __future__ import annotations
 

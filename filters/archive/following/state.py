@@ -1,4 +1,4 @@
-"""The bytes of what a partition of the archive needs to go on: ``partitions.state``.
+"""Persisted state of an archived partition: bytes of ``partitions.state``.
 
 One byte of version, then zlib's of msgpack's of ``[closed, [archived, gap], [set, …], returned]``; a set is ``[host,
 resource set, numbers, archived, gap, made, episodes, inventory]`` as the ``document`` of each says. Arrays are
@@ -40,12 +40,12 @@ def decode(data: bytes) -> State:
     if not data:
         return State()
     if data[0] != VERSION:
-        raise ArchiveDamaged(f"the state of a partition is of version {data[0]}, this archiver knows {VERSION}")
+        raise ArchiveDamaged(f"partition state version {data[0]} is not supported (supported: {VERSION})")
     try:
         whole = zlib.decompressobj()
         text = whole.decompress(data[1:], MOST)
         if whole.unconsumed_tail:
-            raise ArchiveDamaged(f"the state of a partition is larger than {MOST} bytes")
+            raise ArchiveDamaged(f"partition state exceeds {MOST} bytes")
         return msgspec.msgpack.decode(text, type=State)
     except (zlib.error, msgspec.DecodeError) as error:
-        raise ArchiveDamaged(f"the state of a partition is damaged: {error}") from error
+        raise ArchiveDamaged(f"damaged partition state: {error}") from error

@@ -1,4 +1,6 @@
-"""What happens beside the samples: events of services, which worker and shard has a partition, reported moves.
+"""Witness of events beside the samples: services, ownership, reported moves.
+
+Ownership is the worker and the shard of a partition.
 
 Events are read from their streams, which are capped, from the start after every doubt: an event is one row however
 often it is written. Which worker smooths a partition and which shard keeps it is looked up and reported there like

@@ -1,1 +1,1 @@
-"""Minutes of resource sets: roll-ups, episodes and inventories of what was applied (no database)."""
+"""Minutes of resource sets: rollups, episodes and inventories (no database)."""

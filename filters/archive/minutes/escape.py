@@ -1,4 +1,4 @@
-"""Text and ids that SQL has no place for, and back.
+"""Escapes for text and ids that SQL cannot represent.
 
 PostgreSQL's text holds no NUL, no encoding has lone surrogates (of names that are no UTF-8), and no engine has
 unsigned 64-bit integers. The escape is SUB (U+001A) and four hexadecimal digits; SUB itself is written so too.

@@ -1,4 +1,4 @@
-"""What a batch is gathered in: minutes of resource sets that are over, and all events about them."""
+"""Batch under construction: closed minutes of resource sets, and events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Whereabouts:
         return before if before != host else None
 
     def vanishes(self, stable: str, host: int, now: float) -> None:
-        """It is on ``host`` no more."""
+        """Record that the VM has left ``host``."""
         self._forget(now)
         if self._hosts.get(stable) == host:
             self._gone.pop(stable, None)
@@ -51,7 +51,7 @@ class Whereabouts:
 
 
 class Parts:
-    """What a batch is gathered in."""
+    """Parts of a batch under construction."""
 
     def __init__(self, events: list[Event], whereabouts: Whereabouts) -> None:
         self.events = events

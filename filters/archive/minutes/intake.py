@@ -1,4 +1,4 @@
-"""What of a partition's entries is taken: frames of its hosts, signed where they must be, and within the limits."""
+"""Intake of a partition's entries: ownership, signature and limits of frames."""
 
 from __future__ import annotations
 

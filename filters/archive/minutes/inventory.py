@@ -1,4 +1,4 @@
-"""Which entities one resource set of one host has, and what its source provides of them (pure).
+"""Inventory of one resource set of one host: entities and columns (pure).
 
 Told in minutes, as they are closed. An entity appears with its first sample and has vanished when a minute of its set
 has no sample of it. What a source has never given of an entity (MISSING from its first sample on, FIRST where it

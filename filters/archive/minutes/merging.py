@@ -1,4 +1,4 @@
-"""Rollups put together: late samples into their minute, minutes into coarser levels. Pure."""
+"""Merging of rollups: late samples, and minutes into coarser levels (pure)."""
 
 from __future__ import annotations
 

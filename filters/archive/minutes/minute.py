@@ -1,4 +1,4 @@
-"""One minute of one series while it is open: its rollup, its invalid samples, and which frames it holds (pure)."""
+"""Open minute of one series: rollup, invalid samples, frames counted (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a partition, until it is written: events, and samples that will never be in the archive (pure)."""
+"""Notes of a partition until they are written: events and lost samples (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames of one numbering are in the archive: each once, in whatever order they come (pure).
+"""Frame numbers in the archive: each counted once, in any order (pure).
 
 A failover brings frames again under new ids, a trim takes some away for good, and frames of a minute that is not closed
 are in memory alone. So what counts is the frame's own number, by the rule of the outbox (docs/decisions/0010) with one

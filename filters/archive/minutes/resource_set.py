@@ -1,4 +1,4 @@
-"""What the archive knows of one resource set of one host between two commits (pure)."""
+"""Resource set of one host in the archive, between two commits (pure)."""
 
 from __future__ import annotations
 

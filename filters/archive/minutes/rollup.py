@@ -1,4 +1,4 @@
-"""One minute of one series: accumulators per entity and metric, as arrays (pure).
+"""Rollup of one minute: accumulators per entity and metric, as arrays (pure).
 
 A frame is folded in by ``_fold.c``, where that could be compiled (``acquisition.compiled``); else, and where samples
 are kept for percentiles, frames are gathered and folded in several at a time by numpy. The order in which frames come

@@ -1,4 +1,4 @@
-"""Counts of values by buckets of a logarithmic width, from which percentiles are read; sketches add up. Pure.
+"""Quantile sketch: counts of values in logarithmic buckets; mergeable (pure).
 
 After Masson, Rim, Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees" (2019):
 bucket i holds what lies in (gamma^(i-1), gamma^i], and its value is 2 gamma^i / (gamma + 1), so a percentile is off by

@@ -1,4 +1,4 @@
-"""What is written into the archive: one value per row, one ``Batch`` per transaction.
+"""Values written to the archive: one per row, one ``Batch`` per transaction.
 
 Times are seconds since 1970 (UTC). Ids (hosts, entities, epochs, commit ids) are unsigned 64-bit numbers as on the
 wire; the store maps them to what SQL has. Text may be any ``str``: NUL and lone surrogates are kept by a reversible
@@ -34,7 +34,7 @@ class Statistic(enum.IntEnum):
 
 
 class Series(NamedTuple):
-    """Whose rollup it is. A change of the schema begins another series."""
+    """Key of a rollup. A change of the schema begins another series."""
 
     host: int
     resource_set: int  #: acquisition.model.metric.resource_set_id
@@ -194,7 +194,7 @@ class Advance(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What one transaction writes: all of it, or nothing."""
+    """Batch written by one transaction, completely or not at all."""
 
     advances: tuple[Advance, ...]  #: in ascending order of partitions
     minutes: tuple[MinuteMatrix, ...] = ()

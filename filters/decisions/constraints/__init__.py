@@ -1,1 +1,1 @@
-"""What a planned move must respect: capacities after the move, labels, migrations that are under way."""
+"""Constraints of planned moves: capacity, labels, migrations under way."""

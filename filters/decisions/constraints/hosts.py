@@ -1,4 +1,6 @@
-"""Whether a host may take a VM: each constraint is one function that answers why not, or None (pure).
+"""Host constraints: each returns the reason a host may not take a VM, or None.
+
+They are pure functions.
 
 Those that ask only about the host come first, since most hosts that cannot take one VM can take none.
 """
@@ -39,7 +41,7 @@ def is_cordoned(host: Host, _state: PlanningState) -> str | None:
 
 
 def is_hot(host: Host, state: PlanningState) -> str | None:
-    """It is hot, or the rule abstains."""
+    """Refuse a host that is hot, or on which the rule abstains."""
     verdict = state.verdicts[host.id]
     if verdict.outcome is Outcome.HOT:
         return f"it is hot: {verdict.reason}"
@@ -62,13 +64,13 @@ def is_settling(host: Host, state: PlanningState) -> str | None:
     since = max(0.0, state.now - ended)
     if since >= state.policy.settle_seconds:
         return None
-    return f"a migration from or to it ended {since:.0f} s ago, it settles for {state.policy.settle_seconds:g} s"
+    return f"a migration from or to it ended {since:.0f} s ago, settling takes {state.policy.settle_seconds:g} s"
 
 
 def is_uncertain(host: Host, state: PlanningState) -> str | None:
     """A VM is on its way there, and nobody knows how much room it takes."""
     vm = state.unknown.get(host.id)
-    return f"MISSING: the load of {vm}, which is on its way to it" if vm is not None else None
+    return f"MISSING: the load of {vm}, which is migrating to it" if vm is not None else None
 
 
 def is_source(host: Host, vm: Vm, _state: PlanningState) -> str | None:
@@ -79,7 +81,7 @@ def is_source(host: Host, vm: Vm, _state: PlanningState) -> str | None:
 def is_other_group(host: Host, vm: Vm, _state: PlanningState) -> str | None:
     """The VM's group is not among those of the host."""
     group = vm.labels.get(labels.GROUP, "").strip()
-    return f"it is not of group {group}" if group and group not in labels.names(host.labels, labels.GROUPS) else None
+    return f"it is not in group {group}" if group and group not in labels.names(host.labels, labels.GROUPS) else None
 
 
 def has_rival(host: Host, vm: Vm, _state: PlanningState) -> str | None:
@@ -111,7 +113,7 @@ def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
     if not hugepages.holds(vm):
         return _lacks_ordinary(host, need, state) if there and MEMORY in state.policy.resources else None
     if there == {}:
-        return "it has no huge pages, in which the memory of the VM is"
+        return "it has no huge pages, which the VM's memory requires"
     own = hugepages.pools(state.hosts[vm.host])
     if not own or there is None or need is None:
         return f"MISSING: huge pages of the host{'' if own else ' of the VM'}, or the memory of the VM"
@@ -132,7 +134,7 @@ def _lacks_ordinary(host: Host, need: float | None, state: PlanningState) -> str
         return "MISSING: memory of the host or of the VM"
     ordinary = whole - huge
     used = 1.0 - (available - need) / ordinary if ordinary > 0 else 1.0
-    return f"of its memory outside huge pages {used:.3g} would be used, above {limit:.3g}" if used > limit else None
+    return f"memory use outside huge pages would be {used:.3g}, above {limit:.3g}" if used > limit else None
 
 
 def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
@@ -142,7 +144,9 @@ def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
     for metric in state.parameters.watched if cool is not None else ():
         part, now = capacity.share(vm, host, metric), capacity.used(host, metric)
         if cool is not None and part is not None and now is not None and now + part > cool - state.policy.margin:
-            return f"{metric} would be {now + part:.3g}, less than {state.policy.margin:g} below the cool {cool:.3g}"
+            return (
+                f"{metric} would be {now + part:.3g}, less than {state.policy.margin:g} below the cool level {cool:.3g}"
+            )
     return None
 
 
@@ -150,7 +154,7 @@ def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """The rule would call the host hot with the VM and the margin more, or would abstain."""
     missing = [each for each in state.parameters.watched if _is_unknown(vm, host, each)]
     if missing:
-        return f"MISSING: {missing[0]} of the VM, which the rule looks at"
+        return f"MISSING: {missing[0]} of the VM, required by the rule"
     after = projection.raised(projection.loaded(host, vm), state.parameters.watched, state.policy.margin)
     verdict = state.rule.judge(after, state.parameters, False)
     if verdict.outcome is Outcome.HOT:

@@ -1,4 +1,4 @@
-"""All that a plan is made from, as one frozen value."""
+"""Planning state: all inputs of a plan, as one frozen value."""
 
 from __future__ import annotations
 

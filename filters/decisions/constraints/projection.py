@@ -1,4 +1,4 @@
-"""A host as it would be with a VM more or less (pure).
+"""Projection of a host with one VM more or less (pure).
 
 A VM's load is added to, or taken from, every figure that is a level: averages, raw and recent
 values, median and quartiles. Spread and CUSUM stay what they are, for a constant shift changes neither. How

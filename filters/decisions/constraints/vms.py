@@ -1,4 +1,4 @@
-"""Whether a VM may be moved at all: each constraint is one function that answers why not, or None (pure)."""
+"""VM constraints: each returns the reason a VM may not move, or None (pure)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Constraint = Callable[[Vm, PlanningState], str | None]
 _ENDED = {
     FINISHED: "it migrated",
     FAILED: "its migration failed",
-    STARTED: "its migration, whose end was not reported, was given up on",
+    STARTED: "its migration timed out without a reported end",
 }
 _WORDS = {CPU: "CPU", MEMORY: "memory", NETWORK: "network"}
 
@@ -36,11 +36,11 @@ def is_pinned(vm: Vm, _state: PlanningState) -> str | None:
 
 def is_local(vm: Vm, _state: PlanningState) -> str | None:
     """No other host would know it by its id."""
-    return "its id holds on its host only (label local)" if labels.is_set(vm.labels, labels.LOCAL) else None
+    return "its id is valid on its host only (label local)" if labels.is_set(vm.labels, labels.LOCAL) else None
 
 
 def is_migrating(vm: Vm, state: PlanningState) -> str | None:
-    """It is on its way: two hosts have begun to report it, or a scheduler has reported a start."""
+    """Refuse a migrating VM: two hosts report it, or a scheduler has reported a start."""
     newest = state.migrations.of(vm.id)
     if newest is not None and state.migrations.lasts(vm.id, state.now):
         there = state.hosts.get(newest.destination)
@@ -52,7 +52,7 @@ def is_young(vm: Vm, state: PlanningState) -> str | None:
     """Its window is not full, or nobody knows whether it is."""
     least = state.policy.young_seconds
     if vm.observed_seconds is None:
-        return "MISSING: since when it has been observed here" if least else None
+        return "MISSING: start of its observation on this host" if least else None
     if vm.observed_seconds < least:
         return f"WARMING: observed for {vm.observed_seconds:.0f} of {least:g} s"
     reading = vm.readings.get(capacity.CPU_CORES)
@@ -62,7 +62,7 @@ def is_young(vm: Vm, state: PlanningState) -> str | None:
 
 
 def is_cooling(vm: Vm, state: PlanningState) -> str | None:
-    """It moved, or failed to, a short while ago."""
+    """Refuse a VM that moved recently, successfully or not."""
     newest, rested = state.migrations.of(vm.id), state.migrations.rested(vm.id, state.now)
     if newest is None or rested is None or rested >= state.policy.cool_down_seconds:
         return None

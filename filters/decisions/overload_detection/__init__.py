@@ -1,4 +1,4 @@
-"""The decision rules, each one file with one registration here."""
+"""Overload rules, each in one file with one registration here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REGISTRY: dict[str, Rule] = {
 
 
 def rules() -> dict[str, Rule]:
-    """Those of this project and of other packages (entry point group ``shardpulse.rules``), by name."""
+    """Rules of this project and of other packages (entry point group ``shardpulse.rules``), by name."""
     return plugins.registered(plugins.RULES, REGISTRY)
 
 

@@ -1,4 +1,6 @@
-"""OpenStack Neat's IQR rule: overloaded if u >= 1 - s * (Q3 - Q1), with s = 1.5 (see ``spread`` for the source).
+"""OpenStack Neat's IQR rule: overloaded if u >= 1 - s * (Q3 - Q1), s = 1.5.
+
+The source is cited in ``spread``.
 
 The quartiles are interpolated (see ``order_statistics``); Neat's own code takes the nearest ranks.
 """

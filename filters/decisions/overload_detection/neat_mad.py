@@ -1,4 +1,7 @@
-"""OpenStack Neat's MAD rule: overloaded if u >= 1 - s * MAD, with s = 2.5 (see ``spread`` for the source)."""
+"""OpenStack Neat's MAD rule: overloaded if u >= 1 - s * MAD, with s = 2.5.
+
+The source is cited in ``spread``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""OpenStack Neat's local regression: will the host be overloaded when a migration would finish?
+"""OpenStack Neat's local regression: load predicted for the end of a migration.
+
+A host is overloaded if that is too high.
 
     y = a + b x fitted to the last n values at x = 1 … n by weighted least squares;
     overloaded if s * (a + b * (n + migration time / dt)) >= T

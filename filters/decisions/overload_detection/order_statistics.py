@@ -1,4 +1,7 @@
-"""Median, median absolute deviation and quartiles of a window (pure; values finite, at least one)."""
+"""Order statistics of a window: median, MAD and quartiles (pure).
+
+Values are finite, and there is at least one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol of decision rules.
+"""Rule protocol of overload detection.
 
 A rule is a pure function ``(host or VM, parameters, was_hot) -> Verdict``. It keeps no state: whether its
 subject was hot before comes in as a value (only rules with hysteresis look at it). A new rule is one file in

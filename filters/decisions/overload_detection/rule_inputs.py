@@ -1,4 +1,7 @@
-"""What rules may take from a reading, and why not where they may not: in one place for all rules (pure)."""
+"""Rule inputs from a reading, or the reason they may not be used (pure).
+
+All rules share it.
+"""
 
 from __future__ import annotations
 
@@ -93,8 +96,9 @@ def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
         return warming(reading, len(reading.recent), count)
     if not as_long(count, inputs.counted, inputs.counted_seconds) or not _same(inputs.threshold, threshold):
         return abstain(
-            f"MISSING: the filter counts values of {reading.metric} above {inputs.threshold:g} among {inputs.counted}, "
-            f"not above {threshold:g} among {count}: [filter.inputs] and the rule must agree"
+            f"MISSING: the filter counts values of {reading.metric} above {inputs.threshold:g} among "
+            f"{inputs.counted}, the rule needs those above {threshold:g} among {count}: change [filter.inputs] "
+            "or the rule"
         )
     kept = inputs.counted
     full = inputs.counted_valid == kept or (not inputs.warming and 2 * inputs.counted_valid >= kept)
@@ -115,8 +119,8 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
         return warming(reading, len(reading.recent), count)
     if not as_long(count, inputs.plateau, inputs.plateau_seconds):
         return abstain(
-            f"MISSING: the filter keeps lowest and highest of the last {inputs.plateau} values of {reading.metric}, "
-            f"not of {count}: [filter.inputs] and the rule must agree"
+            f"MISSING: the filter keeps lowest and highest of the last {inputs.plateau} values of "
+            f"{reading.metric}, the rule needs {count}: change [filter.inputs] or the rule"
         )
     if inputs.lowest is None or inputs.highest is None:
         return warming(reading, inputs.valid, count)

@@ -52,9 +52,9 @@ class Parameters(Base, frozen=True):
 
     def __post_init__(self) -> None:
         if self.k > self.n:
-            raise ValueError(f"k {self.k} is above n {self.n}")
+            raise ValueError(f"k {self.k} exceeds n {self.n}")
         if self.n > self.window:
-            raise ValueError(f"n {self.n} is above window {self.window}")
+            raise ValueError(f"n {self.n} exceeds window {self.window}")
 
 
 def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) -> Verdict:
@@ -85,8 +85,8 @@ def _decide(reading: Reading, values: Sequence[float], parameters: Parameters) -
     mu, phi, predicted = predict(values, parameters.predictor)
     return decide(
         above >= parameters.k and predicted > threshold,
-        f"{reading.metric}: {above} of the last {parameters.n} values are above {threshold:g} "
-        f"(needed: {parameters.k}), the next is predicted to be {predicted:.3g}",
+        f"{reading.metric}: {above} of the last {parameters.n} values are above {threshold:g} (needed: "
+            f"{parameters.k}), predicted next value {predicted:.3g}",
         predicted - threshold,
         measured(f"{reading.metric} {'mean' if parameters.smoothed else 'last'}", values[-1], reading),
         Figure("threshold", threshold, reading.unit), Figure("above", float(above), "count"),

@@ -1,4 +1,4 @@
-"""An adaptive threshold that the spread of a window lowers: what Neat's MAD and IQR rules share.
+"""Spread-based adaptive threshold, shared by Neat's MAD and IQR rules.
 
 Beloglazov, Buyya: Optimal online deterministic algorithms and adaptive heuristics for energy and performance
 efficient dynamic consolidation of virtual machines in cloud data centers, Concurrency and Computation 24, 2012:
@@ -67,8 +67,8 @@ def _spread(
         return values
     if not inputs.ordered:
         return abstain(
-            f"MISSING: the filter keeps no order statistics of {reading.metric}: [filter.inputs] order_statistics "
-            "must name its resource set"
+            f"MISSING: the filter keeps no order statistics of {reading.metric}: add its resource set to "
+            "[filter.inputs] order_statistics"
         )
     spread = of_inputs(reading) if rule_inputs.enough(inputs) else None
     return rule_inputs.warming(reading, inputs.valid, window) if spread is None else spread

@@ -54,11 +54,11 @@ class Parameters(OneMetric, frozen=True):
 
     def __post_init__(self) -> None:
         if self.low > self.high:
-            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
+            raise ValueError(f"low {self.low:g} exceeds high {self.high:g}")
         if self.enter is not None and self.low > self.enter:
-            raise ValueError(f"low {self.low:g} is above enter {self.enter:g}")
+            raise ValueError(f"low {self.low:g} exceeds enter {self.enter:g}")
         if self.k > self.n:
-            raise ValueError(f"k {self.k} is above n {self.n}")
+            raise ValueError(f"k {self.k} exceeds n {self.n}")
 
     @property
     def cool(self) -> float:
@@ -87,7 +87,7 @@ def _still(reading: Reading, parameters: Parameters) -> Verdict:
         return decide(True, words, u - parameters.low, shown, limit)
     if _is_recent(reading, parameters):
         return decide(True, words, u - parameters.low, shown, limit)
-    words += f", but values above {parameters.high:g} are long ago"
+    words += f", but no recent value is above {parameters.high:g}"
     return decide(False, words, u - parameters.high, shown, limit, Figure("high", parameters.high, reading.unit))
 
 

@@ -1,4 +1,4 @@
-"""Choosing where a VM goes, each way one file with one registration here."""
+"""Placements of VMs on hosts, each in one file with one registration here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REGISTRY: dict[str, VmPlacement] = {module.PLACEMENT.name: module.PLACEMENT for 
 
 
 def placements() -> dict[str, VmPlacement]:
-    """Those of this project and of other packages (entry point group ``shardpulse.placements``), by name."""
+    """Placements of this project and of other packages (entry point group ``shardpulse.placements``), by name."""
     return plugins.registered(plugins.PLACEMENTS, REGISTRY)
 
 

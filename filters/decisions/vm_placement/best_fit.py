@@ -1,4 +1,6 @@
-"""Best fit decreasing: the VM with the most CPU first, each to the host with the least CPU left that can take it.
+"""Best fit decreasing: largest VM first, to the fullest host that can take it.
+
+Size and free space are of CPU.
 
 Beloglazov and Buyya, Concurrency and Computation 24, 2012, a modification of best fit decreasing for
 bin packing (at most 11/9 of the optimal number of bins and 4: Johnson and others, SIAM J. Comput. 3, 1974);

@@ -1,4 +1,4 @@
-"""The protocol of placement.
+"""Placement protocol.
 
 A placement orders hosts for a VM, the best first, and says in which order the VMs of all hot hosts are placed.
 Whether a host may take the VM is not its business (filters.decisions.constraints.hosts). A new one is one

@@ -1,4 +1,4 @@
-"""Choosing the VM to move away from a hot host, each way one file with one registration here."""
+"""Selections of VMs on a hot host, each in one file with one registration here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REGISTRY: dict[str, VmSelection] = {
 
 
 def selections() -> dict[str, VmSelection]:
-    """Those of this project and of other packages (entry point group ``shardpulse.selections``), by name."""
+    """Selections of this project and of other packages (entry point group ``shardpulse.selections``), by name."""
     return plugins.registered(plugins.SELECTIONS, REGISTRY)
 
 

@@ -1,4 +1,4 @@
-"""The protocol of VM selection.
+"""Selection protocol.
 
 A selection ranks the VMs of a hot host that may be moved. It is a pure function ``(VM, host) -> Worth``; a new
 one is one file here with its function and its SELECTION, one line in the registry, and one test.

@@ -50,7 +50,7 @@ function askForToken() {
   asking ??= new Promise((resolve) => {
     const dialog = byId("ask-token");
     const field = byId("token");
-    setText(byId("token-wrong"), token ? "The service did not accept this token." : "");
+    setText(byId("token-wrong"), token ? "Token not accepted." : "");
     field.value = "";
     byId("token-form").onsubmit = (event) => {
       event.preventDefault();

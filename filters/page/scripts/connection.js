@@ -53,8 +53,8 @@ function render(state) {
   const since = sinceHeard(state);
   const texts = {
     disconnected: `Disconnected: ${state.reason}.`,
-    trouble: "The service has no current picture.",
-    stale: "Stale: no new tick has come.",
+    trouble: "No current snapshot.",
+    stale: "Stale: no new tick received.",
     blind: `Blind: ${printable(state.tick?.blind ?? "")}.`,
     incomplete: `Incomplete: ${printable(state.tick?.errors?.join("; ") ?? "")}.`,
   };
@@ -62,7 +62,7 @@ function render(state) {
   const banner = byId("banner");
   banner.hidden = !(kind in texts);
   setText(byId("banner-text"), texts[kind] ?? ""); // read aloud when it changes; what counts on stands beside it
-  const old = since === null ? "Nothing has been received yet." : `What is shown is ${age(since)} old.`;
+  const old = since === null ? "No data received yet." : `Displayed data is ${age(since)} old.`;
   const again = state.kind === "live" && kind !== "stale" ? "" : `${old} Trying again.`;
   setText(byId("banner-age"), `${kind === "trouble" ? `${printable(state.reason)}. ` : ""}${again}`);
   setText(byId("live-text"), kind === "live" ? `live, ${age(since)}` : kind);

@@ -24,7 +24,7 @@ async function look() {
       show(await getJson("/v1/status"));
     } catch (error) {
       badge("unknown", "unknown");
-      unknown(error instanceof TypeError ? "the service cannot be reached" : error.message);
+      unknown(error instanceof TypeError ? "the service is unreachable" : error.message);
     }
   }
   setTimeout(look, SECONDS * 1000);
@@ -71,7 +71,7 @@ function factsOf(status) {
     fact("invalid", books && books.invalid.toLocaleString("en"), read || "samples failed a check"),
     fact("no value", without && total(without).toLocaleString("en"), without && read ? read : reasons(without)),
     fact("shards", shards.length ? `${up} of ${shards.length}` : null, used.length ? `fullest ${quantity(Math.max(...used), "ratio")}` : "", up < shards.length ? "bad" : ""),
-    fact("filter workers", workers && String(workers.length), behind.length ? `${age(Math.max(...behind))} behind` : "how far behind is unknown", workers?.length ? "" : "bad"),
+    fact("filter workers", workers && String(workers.length), behind.length ? `${age(Math.max(...behind))} behind` : "backlog unknown", workers?.length ? "" : "bad"),
     fact("streams", String(service.streams), count(service.streams_cut_off, "slow one") + " cut off"),
   ];
 }

@@ -79,7 +79,7 @@ export class HostPanel {
     this.extra = null; // another service may know others
     setText(this.state, "unknown");
     setAttribute(this.state, "class", "badge unknown");
-    setText(this.reason, error instanceof ServiceError ? printable(error.message) : "the service cannot be reached");
+    setText(this.reason, error instanceof ServiceError ? printable(error.message) : "the service is unreachable");
   }
 
   render() {

@@ -27,7 +27,7 @@ export async function listen(topics, { onEvent, onOpen, onClosed }) {
         onOpen();
       });
     } catch (error) {
-      reason = error instanceof TypeError ? "the service cannot be reached" : printable(error.message);
+      reason = error instanceof TypeError ? "the service is unreachable" : printable(error.message);
     }
     const seconds = RETRY_SECONDS[Math.min(failures, RETRY_SECONDS.length - 1)];
     failures += 1;

@@ -58,12 +58,14 @@ def access(settings: Serve, local: str = "") -> Access:
     host, _, port = settings.bind.rpartition(":")
     token = _token(settings.token_file, "key serve.token_file") if settings.token_file else b""
     if settings.write_token_file and _token(settings.write_token_file, _WRITE_KEY) == token:
-        raise ConfigError("[serve] token_file and write_token_file hold the same token: writing needs one of its own")
+        raise ConfigError(
+            "[serve] token_file and write_token_file contain the same token: writing requires a separate one"
+        )
     writer = settings.write_token_file or (os.path.join(local, WRITER_TOKEN_FILE) if local else "")
     key = trusted_file.located(settings.tls_key, "key serve.tls_key")
     chosen = Access(host.strip("[]"), int(port), token, settings.tls_certificate, key, writer)
     if bool(chosen.certificate) != bool(chosen.key):
-        raise ConfigError("[serve] tls_certificate and tls_key go together: set both or none")
+        raise ConfigError("[serve] tls_certificate and tls_key must be set together")
     if chosen.certificate:
         _check_certificate(chosen)
     if not chosen.loopback:
@@ -84,7 +86,7 @@ def check(scope: Scope, where: Access) -> None:
     if not where.token:
         _check_host(scope)
     elif not _sends(scope, where.token) and _refusal(scope, where):
-        detail = "send the token of [serve] token_file: Authorization: Bearer TOKEN"
+        detail = "authentication required: send the token of [serve] token_file as Authorization: Bearer TOKEN"
         raise Problem(401, "unauthorized", detail, _UNAUTHORIZED)
 
 
@@ -97,16 +99,16 @@ def check_writer(scope: Scope, where: Access) -> None:
 
 def _refusal(scope: Scope, where: Access) -> str:
     """Why a request may not write; empty: it may."""
-    make = f"make one ({_MAKE_TOKEN}) and name it in [serve] write_token_file"
+    make = f"create one ({_MAKE_TOKEN}) and set [serve] write_token_file"
     if not where.write_token_file:
-        return f"writing needs a token of its own, and none is configured: {make}"
+        return f"writing requires a separate token, and none is configured: {make}"
     try:
         token = _token(where.write_token_file, _WRITE_KEY)
     except ShardpulseError as error:
-        return f"writing needs a token of its own ({error}): {make}"
+        return f"writing requires a separate token ({error}): {make}"
     if _sends(scope, token):
         return ""
-    return f"writing needs the token in {where.write_token_file}: Authorization: Bearer TOKEN"
+    return f"writing requires the token in {where.write_token_file}: Authorization: Bearer TOKEN"
 
 
 def _sends(scope: Scope, token: bytes) -> bool:
@@ -119,7 +121,7 @@ def _check_host(scope: Scope) -> None:
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     match = _HOST.fullmatch(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
     if match is None or not is_loopback((match["address"] or match["name"]).lower()):
-        detail = "without a token this service answers only requests to localhost; set [serve] token_file"
+        detail = "without a token only requests to localhost are answered; set [serve] token_file"
         raise Problem(421, "wrong-host", detail)
 
 
@@ -129,12 +131,12 @@ def _demand(chosen: Access) -> None:
         missing.append(f"a token ({_MAKE_TOKEN}; then [serve] token_file = FILE)")
     if not chosen.certificate:
         missing.append(
-            "TLS ([serve] tls_certificate and tls_key, which these make: shardpulse certificates ca services --dir CA; "
-            "shardpulse certificates issue NAME --ca CA --out DIR)"
+            "TLS ([serve] tls_certificate and tls_key, created by: shardpulse certificates ca services --dir "
+            "CA; shardpulse certificates issue NAME --ca CA --out DIR)"
         )
     if missing:
         raise ConfigError(
-            f"[serve] bind = {chosen.host}:{chosen.port} can be reached from other machines and needs "
+            f"[serve] bind = {chosen.host}:{chosen.port} is reachable from other machines and requires "
             f"{' and '.join(missing)}; or bind to 127.0.0.1"
         )
 
@@ -143,7 +145,7 @@ def _token(path: str, key: str) -> bytes:
     with trusted_file.opened(path, key) as file:
         token = file.readline().strip()
     if len(token) < _LEAST_TOKEN or any(not 33 <= byte <= 126 for byte in token):
-        raise ConfigError(f"{key}: {path} needs {_LEAST_TOKEN} printable characters: {_MAKE_TOKEN}")
+        raise ConfigError(f"{key}: {path} must contain {_LEAST_TOKEN} printable characters: {_MAKE_TOKEN}")
     return token
 
 
@@ -152,12 +154,12 @@ def _check_certificate(chosen: Access) -> None:
     try:
         open(chosen.certificate, "rb").close()
     except OSError as error:
-        told = f"{chosen.certificate} cannot be read: {error.strerror}"
+        told = f"cannot read {chosen.certificate}: {error.strerror}"
         raise NoInputError(f"key serve.tls_certificate: {told}") from error
     try:
         tls_context(chosen)
     except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(f"[serve] tls_certificate and tls_key are no pair of PEM files: {error}") from error
+        raise ConfigError(f"[serve] tls_certificate and tls_key do not match or are not PEM files: {error}") from error
 
 
 def tls_context(chosen: Access) -> ssl.SSLContext:
@@ -186,8 +188,5 @@ class Rates:
             del self._full[next(iter(self._full))]
         if wait > 0.0:
             seconds = math.ceil(wait)
-            detail = (
-                f"more than [serve.limits] writes_per_second ({self._per_second:g}) came from {caller}: "
-                f"send this again in {seconds} s"
-            )
+            detail = f"{caller} exceeds [serve.limits] writes_per_second ({self._per_second:g}): retry in {seconds} s"
             raise Problem(429, "too-many-reports", detail, {b"retry-after": b"%d" % seconds})

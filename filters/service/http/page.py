@@ -1,4 +1,4 @@
-"""The page's static files at ``/``: whatever lies in ``filters/page`` and is no Python.
+"""Page files at ``/``: everything in ``filters/page`` except Python.
 
 They are read once and sent from memory. Files that threads read for each request left Python cycles behind, which this
 process collects only now and then: a client could make it grow.

@@ -1,4 +1,4 @@
-"""Query parameters: what each may be, documented and checked in one place.
+"""Query parameters: types, documentation and checks.
 
 A parameter that a resource does not have is an error: a filter that was misspelt would otherwise
 answer with everything. Lengths and numbers are bounded before anything is compiled or compared.
@@ -68,7 +68,7 @@ ENTITY_LABEL = Parameter("entity_label", f"VMs and processes by their labels: {_
 COHERENT, LATEST = "coherent", "latest"
 READING = Parameter(
     "reading",
-    "coherent: one tick for all, complete; latest: each row's own newest tick with its age, as it is now (default: "
+    "coherent: one complete tick for all rows; latest: the newest tick of each row, with its age (default: "
     f"{COHERENT})",
     (COHERENT, LATEST),
     single=True,
@@ -76,15 +76,17 @@ READING = Parameter(
 MOST_ROWS = 100_000
 TOP = Parameter(
     "top",
-    "the N entities of each host and set with the greatest mean of cpu_ratio, or else of the first metric, those first "
-    "(default: all)",
+    "only the N entities of each host and set with the highest mean of cpu_ratio, or else of the first "
+    "metric, in this order (default: all)",
     most=MOST_ROWS,
 )
-LIMIT = Parameter("limit", "at most so many of each list (default: all)", most=MOST_ROWS)
-AFTER = Parameter("after", "only hosts whose name comes after this one: `next` of the page before", single=True)
-HOSTS = Parameter("limit", "at most so many hosts, by name; `next` is where to go on (default: all)", most=MOST_ROWS)
+LIMIT = Parameter("limit", "maximum length of each list (default: all)", most=MOST_ROWS)
+AFTER = Parameter("after", "only hosts whose name sorts after this one: `next` of the previous page", single=True)
+HOSTS = Parameter(
+    "limit", "maximum number of hosts, by name; `next` is the start of the next page (default: all)", most=MOST_ROWS
+)
 METRIC = Parameter("metric", "metrics by name; * and ? are wildcards")
-STATE = Parameter("state", "only what is in one of these states", STATES)
+STATE = Parameter("state", "only items in one of these states", STATES)
 
 
 def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dict[str, tuple[str, ...]]:
@@ -92,13 +94,13 @@ def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dic
     if not query:
         return {}
     if len(query) > most_bytes:
-        raise Problem(414, "query-too-long", f"the query string has {len(query)} bytes, {most_bytes} are allowed")
+        raise Problem(414, "query-too-long", f"query string too long: {len(query)} bytes, at most {most_bytes} allowed")
     known = {parameter.name: parameter for parameter in parameters}
     found: dict[str, tuple[str, ...]] = {}
     for name, value in _pairs(query):
         parameter = known.get(name)
         if parameter is None:
-            raise bad_request(f"unknown parameter {name!r}; known here are: {', '.join(known) or 'none'}", name)
+            raise bad_request(f"unknown parameter {name!r}; expected one of: {', '.join(known) or 'none'}", name)
         values = value.split(",") if parameter.most_values > 1 else [value]
         for one in values:
             _check(parameter, one)
@@ -117,9 +119,9 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARTS)
     except UnicodeDecodeError as error:
-        raise bad_request("the query string is no percent-encoded UTF-8 (RFC 3986)") from error
+        raise bad_request("invalid query string: not percent-encoded UTF-8 (RFC 3986)") from error
     except ValueError as error:
-        raise bad_request(f"the query string cannot be read: {error}") from error
+        raise bad_request(f"invalid query string: {error}") from error
 
 
 def _values(number: int) -> str:
@@ -130,18 +132,20 @@ def _check(parameter: Parameter, value: str) -> None:
     name = parameter.name
     if parameter.most:
         if not (value.isascii() and value.isdigit() and len(value) <= 9 and 1 <= int(value) <= parameter.most):
-            raise bad_request(f"{name} is a whole number from 1 to {parameter.most}", name)
+            raise bad_request(f"{name}: expected a whole number from 1 to {parameter.most}", name)
     elif parameter.choices:
         if value not in parameter.choices:
             raise bad_request(f"{name} {value!r}: expected one of {', '.join(parameter.choices)}", name)
     elif not 0 < len(value) <= _LONGEST_PATTERN:
-        raise bad_request(f"{name} is a pattern of 1 to {_LONGEST_PATTERN} characters", name)
+        raise bad_request(f"{name}: expected a pattern of 1 to {_LONGEST_PATTERN} characters", name)
     elif parameter.labels and not _is_selector(value):
-        raise bad_request(f"{name} {value!r} is no NAME=VALUE or NAME without blanks and wildcards in the name", name)
+        raise bad_request(
+            f"{name} {value!r}: expected NAME=VALUE or NAME, without blanks or wildcards in the name", name
+        )
     elif sum(map(value.count, "*?[")) > _MOST_WILDCARDS:
         raise bad_request(f"{name} has more than {_MOST_WILDCARDS} wildcards", name)
     elif any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-        raise bad_request(f"{name} holds control characters", name)
+        raise bad_request(f"{name} contains control characters", name)
 
 
 def _is_selector(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections with bounds: uvicorn's own lets a client be as slow and as large as it likes.
+"""HTTP/1.1 protocol with limits on slow and large clients, over uvicorn's.
 
 A connection that has said nothing whole for long, or takes nothing for long, is closed; when there are too
 many, the one that idles longest makes room for the new one, so that thousands of idle ones keep nobody out. A request
@@ -65,12 +65,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """A new connection: idle until its first request is whole, or one too many."""
         super().connection_made(transport)
         if not self.bounds.make_room(len(self.connections)):
-            self._refuse(Problem(503, "too-many-connections", "all connections are taken: try again"))
+            self._refuse(Problem(503, "too-many-connections", "too many connections: try again"))
             return
         self._idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """Handle the loss of the connection."""
         self._busy()
         self._moving()
         super().connection_lost(exc)
@@ -99,7 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """It was answered; the next one may come."""
+        """Handle the end of a response; the next request may follow."""
         super().on_response_complete()
         if not self.pipeline and not self.transport.is_closing():
             self._head = 0
@@ -115,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stalled = self.loop.call_later(self.bounds.idle_seconds, self.drop)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Handle a client that reads again."""
         super().resume_writing()
         self._moving()
 
@@ -145,7 +145,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stalled = None
 
     def _too_long(self) -> Problem:
-        return Problem(431, "head-too-long", f"a request has at most {self.bounds.head_bytes} bytes of headers")
+        return Problem(
+            431, "head-too-long", f"request headers too long: at most {self.bounds.head_bytes} bytes allowed"
+        )
 
     def _refuse(self, problem: Problem) -> None:
         body = problem.body()

@@ -1,4 +1,4 @@
-"""Running the service: sockets, signals, and an end in order, also while streams are open."""
+"""Server of the service: sockets, signals and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def allow_descriptors(connections: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:
         raise CannotCreateError(
-            f"[serve.limits] connections = {connections} needs {wanted} open files, {hard} are allowed: "
-            "lower it, or raise the limit (ulimit -Hn, LimitNOFILE)"
+            f"[serve.limits] connections = {connections} requires {wanted} open files, but the limit is "
+            f"{hard}: lower it, or raise the limit (ulimit -Hn, LimitNOFILE)"
         )
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -19,26 +19,26 @@ _TEMPLATE = "#/components/schemas/{name}"
 _WRITER = "writer"  #: the token that writing needs
 _NAMES = ("host", "label", "entity_label", "set", "metric")  #: parameters that must fit something
 _DESCRIPTION = """\
-Every host, process and VM of a data center, about one second old, checked and smoothed. A value that is
-not there is null, never 0; validity and age stand beside every value. The tag of an answer (ETag) is that of
-its tick: If-None-Match costs nothing until the next one. Errors are problem documents (RFC 9457)."""
+Every host, process and VM of a data center, about one second old, checked and smoothed. A missing value
+is null, never 0; every value comes with validity and age. The ETag of an answer is that of its tick:
+If-None-Match costs nothing until the next one. Errors are problem documents (RFC 9457)."""
 
 _PROBLEMS = {
-    "400": "The request is wrong; the detail says where.",
-    "401": "The token is missing or wrong.",
-    "404": "There is no such resource, host, entity or metric.",
-    "405": "Another method is needed; Allow says which.",
-    "406": "Nothing here is of a type that is acceptable.",
-    "408": "The body did not come in time.",
-    "409": "It contradicts what is known.",
-    "413": "The body is too long.",
-    "414": "The query string is too long.",
-    "415": "The body is of another type.",
-    "421": "The request is for another host.",
-    "422": "The answer would be too large.",
-    "429": "Too many requests to write came from this address; Retry-After says when to send it again.",
-    "431": "The headers are too long.",
-    "503": "The shards cannot be read now, or too much is asked at once; age_seconds is that of the last picture.",
+    "400": "Invalid request; see detail.",
+    "401": "Missing or wrong token.",
+    "404": "Unknown resource, host, entity or metric.",
+    "405": "Method not allowed; see Allow.",
+    "406": "No representation of an acceptable type.",
+    "408": "Timeout while reading the body.",
+    "409": "Conflict with the current state.",
+    "413": "Body too long.",
+    "414": "Query string too long.",
+    "415": "Unsupported type of body.",
+    "421": "Request for another host.",
+    "422": "Answer too large.",
+    "429": "Too many write requests from this address; see Retry-After.",
+    "431": "Headers too long.",
+    "503": "Shards unavailable, or too many concurrent requests; age_seconds is the age of the last snapshot.",
 }
 
 
@@ -96,7 +96,7 @@ def _operation(resource: Resource, by_kind: Mapping[int, dict[str, Any]]) -> dic
         content = {"application/json": {"schema": schema(resource.answer)}}
     responses: dict[str, Any] = {"200": {"description": resource.summary, "content": content}}
     if resource.conditional:
-        responses["304"] = {"description": "Nothing has changed since the tag that If-None-Match names."}
+        responses["304"] = {"description": "Unchanged since the tag in If-None-Match."}
     for status in sorted(_problems_of(resource)):
         responses[status] = _problem(status)
     found: dict[str, Any] = {

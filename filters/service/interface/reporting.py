@@ -1,4 +1,6 @@
-"""From what a scheduler says of a migration to a report: hosts and the VM by name or id, checked against the picture.
+"""Migration reports of schedulers, checked against the picture.
+
+Hosts and the VM are given by name or id.
 
 What cannot be so is refused, as it would bind a VM and its hosts for minutes. The log knows more than the picture of
 a migration that it has: what goes on as it was reported is taken, wherever the VM has been seen last.
@@ -26,9 +28,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=_TEXT)]
 
 
 class MigrationReport(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a scheduler says. ``vm`` is the VM's stable id (uuid), or its name if no other has it; hosts are named by
-    name or hexadecimal id. A VM that is not there is answered with 404; with 409 what its place contradicts: it starts
-    from a host that reports it, and ends between two hosts of which one does."""
+    """Migration report as sent by a scheduler. ``vm`` is the VM's stable id (uuid), or its name if no other has it;
+    hosts are named by name or hexadecimal id. A VM that is not there is answered with 404; with 409 what its place
+    contradicts: it starts from a host that reports it, and ends between two hosts of which one does."""
 
     vm: Name
     source: Name
@@ -63,7 +65,7 @@ def report_of(
     if len(found) > 1:
         ids = sorted(each.entity.stable for each in found)
         some = ", ".join((*ids[:_EXAMPLES], *("…" for _ in ids[_EXAMPLES : _EXAMPLES + 1])))
-        raise contradiction(f"{len(found)} VMs have the name {said.vm!r}: say which, by its id ({some})")
+        raise contradiction(f"{len(found)} VMs are named {said.vm!r}: give the id ({some})")
     if found:
         report = report._replace(vm=found[0].entity.stable)
         problem = _misplaced(report, found[0], names)
@@ -90,13 +92,13 @@ def _host_id(names: Mapping[str, str], word: str) -> str:
     for number, name in names.items():
         if name == word:
             return number
-    raise not_found(f"there is no host {word!r}; GET /v1/hosts lists them", "host")
+    raise not_found(f"unknown host {word!r}; GET /v1/hosts lists all hosts", "host")
 
 
 def _missing(vm: str, snapshot: Snapshot) -> Problem:
     if snapshot.errors:
-        return unavailable(f"nobody knows whether there is a VM {vm!r}: {snapshot.errors[0]}", None)
-    return not_found(f"there is no VM {vm!r}, by id or by name; GET /v1/snapshot?set=vms lists them", "vm")
+        return unavailable(f"cannot determine whether VM {vm!r} exists: {snapshot.errors[0]}", None)
+    return not_found(f"unknown VM {vm!r}, by id or name; GET /v1/snapshot?set=vms lists all VMs", "vm")
 
 
 def _misplaced(report: Report, place: Whereabouts, names: Mapping[str, str]) -> Problem | None:
@@ -115,4 +117,4 @@ def _goes_on(report: Report, known: Migrations) -> bool:
 
 def contradiction(detail: str) -> Problem:
     """The problem (409) of a report that cannot be true."""
-    return Problem(409, "contradiction", f"{detail}; GET /v1/migrations shows what is known")
+    return Problem(409, "contradiction", f"{detail}; GET /v1/migrations lists known migrations")

@@ -36,7 +36,7 @@ Handle = Callable[[Values, Scope, Receive, Send], Awaitable[None]]
 
 
 class Request(NamedTuple):
-    """What is asked of a tick: parts of the path and checked parameters."""
+    """Request for a tick: parts of the path and checked parameters."""
 
     path: Mapping[str, str]
     values: Values
@@ -113,7 +113,7 @@ class Resource(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What resources are declared with: the parts that they share, made where the service is put together.
+    """Parts shared by all resources, created with the service.
 
     ``token``: clients must send one."""
 
@@ -134,7 +134,7 @@ Declare = Callable[[Parts], Sequence[Resource]]
 
 def fields(choices: tuple[str, ...], default: str) -> Parameter:
     """The parameter that chooses what each row of an answer holds: members of it, and figures of its samples."""
-    return Parameter("fields", f"what each row holds, beside what identifies it (default: {default})", choices)
+    return Parameter("fields", f"fields of each row, in addition to its identity (default: {default})", choices)
 
 
 # -- What every resource checks: names and labels that the tick does not hold, answers that would be too large.
@@ -143,11 +143,13 @@ def fields(choices: tuple[str, ...], default: str) -> Parameter:
 def bounded(samples: int, most: int) -> None:
     """Raises Problem (422) for an answer of more samples than are allowed."""
     if samples > most:
-        detail = f"the answer would hold {samples} samples, {most} are allowed ([serve.limits] answer_samples)"
+        detail = (
+            f"the answer would contain {samples} samples, at most {most} are allowed ([serve.limits] answer_samples)"
+        )
         raise Problem(
             422,
             "answer-too-large",
-            f"{detail}: select with host, set, entity, metric or state, or take pages (limit, after)",
+            f"{detail}: narrow it with host, set, entity, metric or state, or use pages (limit, after)",
         )
 
 
@@ -205,7 +207,7 @@ def _unknown_label(selector: Selector, values: Mapping[str, Mapping[str, None]])
     if selector.name not in values:
         return f"nothing has a label {selector.name!r}{hint(selector.name, list(values))}"
     shown = ", ".join(repr(value) for value in sorted(values[selector.name])[:_SHOWN])
-    return f"no label {selector.name!r} has such a value; some that there are: {shown}"
+    return f"no label {selector.name!r} has such a value; values include {shown}"
 
 
 def _metrics(cache: TickCache) -> Iterable[str]:
@@ -249,5 +251,5 @@ def verdicts_of(cache: TickCache) -> Decided:
 
 def _there(decided: Decided | None) -> Decided:
     if decided is None:
-        raise Problem(503, "no-decisions", "nothing was decided about this picture", {b"retry-after": b"1"})
+        raise Problem(503, "no-decisions", "no decision was made for this snapshot", {b"retry-after": b"1"})
     return decided

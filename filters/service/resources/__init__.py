@@ -1,4 +1,4 @@
-"""The resources of the service, each declared in one file with one registration here."""
+"""Resources of the service, each in one file with one registration here."""
 
 from __future__ import annotations
 

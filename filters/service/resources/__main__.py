@@ -1,4 +1,4 @@
-"""``python -m filters.service.resources`` prints the table of docs/http.md."""
+"""Printer of the resource table in docs/http.md."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from filters.service.ticks.tick_cache import TickCache
 
 _IN_HEX = re.compile("[0-9A-Fa-f]{16}")
 _IDENTITY = {
-    "id": "identity in 16 hexadecimal digits, or what survives a restart: the uuid of a VM (it is then its place, also "
-    "while it migrates), HOST:PID of a process"
+    "id": "id of 16 hexadecimal digits, or a stable id: the uuid of a VM (follows it while it migrates), or "
+    "HOST:PID of a process"
 }
 
 
@@ -46,7 +46,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/entities/{id}",
             "entity",
-            "One process or VM: where it is, also while it migrates, and its figures",
+            "One process or VM: its host, also while it migrates, and its figures",
             entities.EntityAnswer,
             now,
             parameters=(METRIC, READING, fields(FIGURES_OF_READING, "all")),
@@ -55,7 +55,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/entities/{id}/recent",
             "recent",
-            "The last 120 ticks of one process or VM, or of a host itself: raw against smoothed",
+            "The last 120 ticks of one process, VM or host, raw and smoothed",
             recent.RecentAnswer,
             before,
             parameters=(METRIC,),
@@ -73,5 +73,5 @@ def _found(cache: TickCache, key: str) -> tuple[Block, int]:
         place = (found[0].block, found[0].row) if found else None
     if place is None:
         known = "ids are 16 hexadecimal digits, or the uuid of a VM; /v1/snapshot lists them"
-        raise not_found(f"there is no entity {key!r}: {known}", "id")
+        raise not_found(f"unknown entity {key!r}: {known}", "id")
     return place

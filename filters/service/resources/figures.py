@@ -13,7 +13,7 @@ def declare(_: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/figures",
             "figures",
-            "What is kept of every sample: names and units",
+            "Figures kept of every sample, with units",
             FiguresDocument,
             lambda _cache, _request: encode(figures_document()),
         ),

@@ -1,4 +1,7 @@
-"""``/v1/roster`` and ``/v1/heat``: what a heat map of all hosts needs, once and at every tick."""
+"""``/v1/roster`` and ``/v1/heat``: names once, values at every tick.
+
+A heat map of all hosts needs them.
+"""
 
 from __future__ import annotations
 

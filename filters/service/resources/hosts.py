@@ -1,4 +1,4 @@
-"""``/v1/hosts`` and ``/v1/hosts/{id}``: hosts with their own figures, and one with all that runs on it."""
+"""``/v1/hosts`` and ``/v1/hosts/{id}``: host figures, and one host's entities."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             answer = hosts.host_answer(view(cache), key, wanted, chosen)
         except KeyError as error:
             known = [block.host for block in cache.snapshot.blocks]
-            raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
+            raise not_found(f"unknown host {key!r}{hint(key, known)}", "id") from error
         return encode_around(answer, "host", encode_long(answer.host, "entities"))
 
     return (
@@ -61,10 +61,10 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/hosts/{id}",
             "host",
-            "One host with everything that runs on it",
+            "One host with its VMs and processes",
             hosts.HostAnswer,
             one,
             parameters=(SET, ENTITY, ENTITY_LABEL, METRIC, TOP, READING, fields(hosts.FIELDS, "all")),
-            in_path={"id": "name or identity in 16 hexadecimal digits"},
+            in_path={"id": "name or id of 16 hexadecimal digits"},
         ),
     )

@@ -26,7 +26,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
     been hot before. Raises ConfigError for parameters that are none."""
     settings, recents = parts.settings.decisions, parts.recents
     methods = {name: method_of(settings, name) for name in overload_detection.rules()}
-    rule = Parameter("rule", f"the rule to judge by (default: {settings.rule})", tuple(methods), single=True)
+    rule = Parameter("rule", f"rule to apply (default: {settings.rule})", tuple(methods), single=True)
 
     def otherwise(cache: TickCache, method: Method) -> Decided:
         owners = host_owners(cache.snapshot, cache.tables) if method.rule.history else []
@@ -44,7 +44,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/hot",
             "hot",
-            "Hosts that are in trouble, or will be when a migration would end, and why",
+            "Overloaded hosts, now or by the end of a migration, with reasons",
             HotDocument,
             build,
             parameters=(rule, HOST, LABEL, OUTCOME, LIMIT, fields(FIELDS, "all")),

@@ -22,7 +22,7 @@ _PARAMETERS = (
         "figure", "figures of each process and VM (default: mean); hosts have all",
         tuple(FIGURES),
     ),
-    Parameter("inputs", f"whose decision inputs (default: {HOSTS})", INPUTS, single=True),
+    Parameter("inputs", f"entities with decision inputs (default: {HOSTS})", INPUTS, single=True),
 )  # fmt: skip
 
 
@@ -31,7 +31,9 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
     scrape = Scrape(parts)
     media = (OPENMETRICS.media_type, CLASSIC.media_type)
     return (
-        Resource("/metrics", "metrics", "For Prometheus", handle=scrape.answer, parameters=_PARAMETERS, media=media),
+        Resource(
+            "/metrics", "metrics", "Metrics for Prometheus", handle=scrape.answer, parameters=_PARAMETERS, media=media
+        ),
     )
 
 

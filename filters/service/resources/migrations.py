@@ -1,4 +1,4 @@
-"""``/v1/migrations``: what schedulers report about the moves that they carry out, and what follows from it.
+"""``/v1/migrations``: moves reported by schedulers, and their consequences.
 
 The log is kept in the shards (``filters.judging.migration_store``), so that every service and every command
 agrees about cool-downs and moves in progress, and a restart forgets nothing.
@@ -77,7 +77,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/migrations",
             "migrations",
-            "Migrations that schedulers have reported",
+            "Migrations reported by schedulers",
             MigrationsDocument,
             handle=known.answer,
             conditional=False,
@@ -127,7 +127,7 @@ class KnownMigrations:
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= _MOST_WAITING:
-            raise Problem(503, "busy", "too many reports wait: try again", {b"retry-after": b"1"})
+            raise Problem(503, "busy", "too many pending reports: try again", {b"retry-after": b"1"})
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -181,7 +181,7 @@ async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
         async with asyncio.timeout(_BODY_SECONDS):
             return await _whole(receive, most)
     except TimeoutError as error:
-        detail = f"the body did not come within {_BODY_SECONDS:.0f} s"
+        detail = f"no complete body within {_BODY_SECONDS:.0f} s"
         raise Problem(408, "too-slow", detail, {b"connection": b"close"}) from error
 
 
@@ -192,7 +192,9 @@ async def _whole(receive: Receive, most: int) -> bytes:
         part = message.get("body", b"")
         length += len(part)
         if length > most:
-            raise Problem(413, "body-too-long", f"a body has at most {most} bytes", {b"connection": b"close"})
+            raise Problem(
+                413, "body-too-long", f"body too long: at most {most} bytes allowed", {b"connection": b"close"}
+            )
         parts.append(part)
         more = message.get("more_body", False)
     return b"".join(parts)
@@ -202,7 +204,7 @@ def _decode(body: bytes) -> MigrationReport:
     try:
         return msgspec.json.decode(body, type=MigrationReport)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"the body is no report of a migration: {error}") from error
+        raise bad_request(f"invalid migration report: {error}") from error
 
 
 async def _reply(send: Send, body: bytes) -> None:

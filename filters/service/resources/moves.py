@@ -36,7 +36,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/moves",
             "moves",
-            "Which VM to move, where to, and why; what was considered and refused",
+            "Proposed moves of VMs with reasons, and rejected options",
             MovesDocument,
             build,
             parameters=(HOST, LABEL, ENTITY_LABEL, LIMIT, LISTS),

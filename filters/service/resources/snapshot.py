@@ -39,7 +39,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/snapshot",
             "snapshot",
-            "Everything of one tick, by columns",
+            "All data of one tick, by columns",
             columns.SnapshotDocument,
             build,
             parameters=(

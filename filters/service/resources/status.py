@@ -42,7 +42,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/status",
             "status",
-            "The condition of the pipeline, and the service itself",
+            "Health of the pipeline and of this service",
             ServiceStatusDocument,
             handle=status.answer,
         ),
@@ -50,7 +50,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
 
 
 class Status:
-    """What is answered while the condition of the pipeline is that of one look."""
+    """Status answer from one look at the pipeline."""
 
     def __init__(self, parts: Parts) -> None:
         self._condition = parts.condition

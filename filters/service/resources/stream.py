@@ -26,7 +26,7 @@ _LARGEST_NUMBER = 1 << 62
 _LAST_EVENT = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "the last event that was seen: what came since is sent first, as far as it is kept",
+    "description": "last event seen; later events are sent first, as far as they are kept",
     "schema": {"type": "integer", "minimum": 0, "maximum": 1 << 53},
 }
 
@@ -60,7 +60,7 @@ class StreamEndpoint:
         topics = tuple(dict.fromkeys(values.get("topic", (TICK,))))
         last = last_event_id(scope)
         if self._hub.closed or self._hub.full:
-            detail = "the service is ending" if self._hub.closed else "there are as many streams as allowed"
+            detail = "service is shutting down" if self._hub.closed else "too many streams"
             raise Problem(503, "no-stream", detail, {b"retry-after": b"5"})
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         if scope["method"] == "HEAD":
@@ -127,5 +127,5 @@ def last_event_id(scope: Scope) -> int | None:
     if not given or not given[0]:
         return None
     if len(given) > 1 or not given[0].isdigit() or len(given[0]) > 18 or int(given[0]) > _LARGEST_NUMBER:
-        raise bad_request("Last-Event-ID is the number of an event of this stream", "Last-Event-ID")
+        raise bad_request("Last-Event-ID must be the number of an event of this stream", "Last-Event-ID")
     return int(given[0])

@@ -1,4 +1,4 @@
-"""``/v1/vms`` and ``/v1/hosts/{id}/neighbours``: VMs as their owners name them, and who is noisy on a host."""
+"""``/v1/vms`` and ``/v1/hosts/{id}/neighbours``: VMs and noisy neighbours."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             document = vms.neighbours_document(cache.snapshot, cache.number, key, of_entity, most)
         except KeyError as error:
             known = [block.host for block in cache.snapshot.blocks]
-            raise not_found(f"there is no host {key!r}{hint(key, known)}", "id") from error
+            raise not_found(f"unknown host {key!r}{hint(key, known)}", "id") from error
         return encode_long(document, "by_run_time", "by_suffering")
 
     return (
         Resource(
             "/v1/vms",
             "vms",
-            "All VMs with their owners' ids, vCPUs, use, suffering and state",
+            "All VMs with owner ids, vCPUs, use, suffering and state",
             vms.VmsDocument,
             every,
             parameters=(HOST, LABEL, ENTITY, ENTITY_LABEL, READING, HOSTS, AFTER),
@@ -39,10 +39,10 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
         Resource(
             "/v1/hosts/{id}/neighbours",
             "neighbours",
-            "The VMs of one host, by run time and by suffering: who is noisy, and who suffers",
+            "Noisy and suffering VMs of one host: by run time, and by suffering",
             vms.NeighboursDocument,
             neighbours,
             parameters=(LIMIT, READING),
-            in_path={"id": "name or identity in 16 hexadecimal digits"},
+            in_path={"id": "name or id of 16 hexadecimal digits"},
         ),
     )

@@ -1,4 +1,6 @@
-"""Events that the service sees: hosts that get hot or cool, moves, conflicts, blindness. An archive keeps them.
+"""Event recorder of the service: hot hosts, moves, conflicts, blindness.
+
+An archive keeps them.
 
 Each change is recorded once, however many services see it (``acquisition.link.happenings``). Costs nothing while
 nothing changes; what cannot be recorded now is recorded with the next tick.

@@ -38,7 +38,7 @@ class Executor:
         future = self._under_way.get(name)
         if future is None:
             if len(self._under_way) >= _MOST_WAITING:
-                raise Problem(503, "busy", "too many answers are being made: try again", {b"retry-after": b"1"})
+                raise Problem(503, "busy", "too many concurrent requests: try again", {b"retry-after": b"1"})
             loop = asyncio.get_running_loop()
             future = loop.run_in_executor(self._threads, cache.make, key, build, content_type)
             self._under_way[name] = future

@@ -122,7 +122,7 @@ class Recents:
                 return self._reader.recent(owners)
             except ShardpulseError as error:
                 self._close()
-                raise unavailable(f"recent values cannot be read: {error}", None) from error
+                raise unavailable(f"cannot read recent values: {error}", None) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -136,7 +136,7 @@ class Recents:
 
 
 class Look(NamedTuple):
-    """What one look found, and when (monotonic)."""
+    """Result of one look at the pipeline, with its time (monotonic)."""
 
     health: Health
     made: float

@@ -1,4 +1,6 @@
-"""The reading thread: one coherent snapshot per tick, published as a tick cache, and verdicts as soon as they change.
+"""Reading thread: one coherent snapshot per tick, published as a tick cache.
+
+Verdicts are published as soon as they change.
 
 It waits until a tick's interval and grace time are over and reads then, on absolute deadlines of the wall
 clock, because ticks are numbered by it. Meanwhile it asks what has come: each host is judged by its newest sample at
@@ -41,7 +43,7 @@ Renew = Callable[["Decided"], None]
 
 
 def takes_sets(names: Sequence[str]) -> Takes | None:
-    """Which blocks of a snapshot are read: those of the named resource sets, all without any name."""
+    """Filter of the blocks to read: those of the named resource sets, or all if none is named."""
     numbers = frozenset(map(resource_set_id, names))
     return (lambda _, number: number in numbers) if numbers else None
 
@@ -100,7 +102,7 @@ class ReadingThread:
                 if isinstance(error, AdmissionError) and self._refuse is not None and self._newest.last is None:
                     self._refuse(error)
             except Exception as error:  # a fault of ours must not end the service: it is logged, and tried again
-                reason = f"{type(error).__name__}: {error} (a fault of shardpulse)"
+                reason = f"internal error (bug): {type(error).__name__}: {error}"
                 self._failed(reason)
                 self._log.lasts(SHARDS, f"{reason}\n{traceback.format_exc()}", reason, patience=0.0)
             self._wait()
@@ -127,7 +129,7 @@ class ReadingThread:
                 blind=snapshot.blind or "no",
             )  # fmt: skip
         cache = TickCache(self._number, self._instance, snapshot, judged)
-        self._log.over(SHARDS, "the shards can be read again")
+        self._log.over(SHARDS, "shards readable again")
         self._publish(cache)
         self._recorder.record(reader.cluster, judged.decided, snapshot.now)
         return cache

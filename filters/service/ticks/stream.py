@@ -1,4 +1,4 @@
-"""Server-sent events: every tick sent to all listeners, encoded once for all of them.
+"""Server-sent events: every tick to all listeners, encoded once.
 
 A listener has a bounded queue. Who does not read is cut off when it is full, so that nobody waits for him
 and no memory grows; he comes back with Last-Event-ID and gets what he missed, as far as it is
@@ -31,7 +31,7 @@ _KEPT_BYTES = 32 << 20
 
 
 class Events(NamedTuple):
-    """What is sent about one tick: event text by topic, in the order in which it is sent."""
+    """Events of one tick: event text by topic, in sending order."""
 
     number: int
     by_topic: dict[str, bytes]

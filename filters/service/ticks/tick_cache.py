@@ -243,7 +243,7 @@ class Outage:
 
 
 class NewestCache:
-    """What is to be answered with now: the newest cache, or the problem that it is missing.
+    """Current answer source: the newest cache, or the problem that it is missing.
 
     Written by one thread, read by any: each field is replaced as a whole.
     """
@@ -251,7 +251,7 @@ class NewestCache:
     def __init__(self, stale_seconds: float) -> None:
         self._stale_seconds = stale_seconds
         self.last: TickCache | None = None
-        self.outage: Outage | None = Outage("no picture has been taken yet")
+        self.outage: Outage | None = Outage("no snapshot yet")
 
     def publish(self, cache: TickCache) -> None:
         """A new picture; it ends an outage. The one before is let go in pieces."""
@@ -281,8 +281,8 @@ class NewestCache:
         """Why there is nothing to answer with, and how old the last picture is."""
         last, outage = self.last, self.outage
         age = last.age_seconds if last is not None else None
-        reason = outage.reason if outage is not None else "the shards have not answered in time"
-        old = "" if age is None else f"; the last picture is {age:.1f} s old"
+        reason = outage.reason if outage is not None else "shards timed out"
+        old = "" if age is None else f"; the last snapshot is {age:.1f} s old"
         return unavailable(f"{reason}{old}", age)
 
     def trouble(self, reason: str) -> Problem:

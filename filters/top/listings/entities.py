@@ -1,4 +1,7 @@
-"""What lies below a host as listings: its VMs or processes, and the metrics of one of them or of itself."""
+"""Entity listings of a host: its VMs or processes, and metrics of one.
+
+The metrics may be the host's own.
+"""
 
 from __future__ import annotations
 
@@ -189,9 +192,9 @@ def heading_of(block: Block) -> tuple[str, ...]:
         parts.append(printable(block.reason))
     quality = block.quality
     if quality.sheds:
-        parts.append("its probe sheds")
+        parts.append("its probe drops frames")
     if quality.lost_seconds is not None:
-        parts.append(f"lost samples {seconds(quality.lost_seconds)} ago")
+        parts.append(f"samples lost {seconds(quality.lost_seconds)} ago")
     return tuple(parts)
 
 

@@ -1,4 +1,4 @@
-"""The last ticks of every row of a listing, raw and smoothed: what sparklines show. Values, never changed in place."""
+"""History of listing rows, raw and smoothed, for sparklines; immutable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All hosts of a snapshot as a listing: CPU used, memory used, age, state.
+"""Host listing of a snapshot: CPU used, memory used, age, state.
 
 CPU used is a ratio of all cores of the host (acquisition.model.derived), and as moving averages are linear its mean and
 trend are 1 - and - those of the parts. The deviation is the sum of the parts' deviations,

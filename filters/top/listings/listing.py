@@ -1,4 +1,4 @@
-"""A listing: the rows of one screen as columns, whatever they are: hosts, VMs or processes, metrics."""
+"""Listing: rows of one screen as columns, for hosts, entities or metrics."""
 
 from __future__ import annotations
 

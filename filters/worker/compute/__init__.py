@@ -1,1 +1,1 @@
-"""Advancing the states of many frames at once, with numpy or the step in C."""
+"""Computation of many frames' states, with numpy or the step in C."""

@@ -1,4 +1,4 @@
-"""What the step in C shares with the definitions in Python: one table, compared when the worker is imported.
+"""Agreement of the step in C with Python: one table, compared at import.
 
 ``STEP`` is that of ``filters.worker.step.native``, once it agrees.
 """

@@ -1,4 +1,4 @@
-"""From accepted frames to batches, in which no state appears twice."""
+"""Batching of accepted frames; no state appears twice in a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Advances the decision inputs of many frames at once with numpy: the definition of what the native step computes.
+"""Numpy stage of the decision inputs: the definition of the native step.
+
+It advances many frames at once.
 
 Rows of all frames that have the same plan lie behind each other; arrays are (C, R): columns, rows of all frames.
 """

@@ -1,4 +1,6 @@
-"""Derived metrics (acquisition.model.derived): computed from columns of the same frame, then smoothed.
+"""Derived metrics, computed from columns of one frame before smoothing.
+
+They are those of acquisition.model.derived.
 
 A derived sample is valid when all of its parts are; its code is that of the first part that is not. An extra part that
 is MISSING is 0.

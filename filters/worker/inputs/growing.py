@@ -1,4 +1,6 @@
-"""A ring of recent values that gets more slots: rewritten in its shard, as nobody else holds all of its rows.
+"""Growth of a ring of recent values: rewritten in its shard with more slots.
+
+Nobody else holds all of its rows.
 
 New slots are free: GONE in every row, without an average in every seed. Rare: a capacity grows by a quarter.
 """

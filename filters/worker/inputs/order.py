@@ -1,4 +1,4 @@
-"""Order statistics of many windows at once: median, quartiles, median absolute deviation (pure).
+"""Order statistics of many windows at once: median, quartiles, MAD (pure).
 
 Windows are rows of a float32 array (S, n). Sorting them whole is cheap: numpy sorts 30 float32 in some 45 ns with
 vector instructions; one partition at the ranks that are needed takes 540 ns (docs/decisions/0019). The native step

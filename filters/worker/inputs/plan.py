@@ -1,4 +1,4 @@
-"""Which metrics of a resource set have decision inputs, and with which parameters."""
+"""Plan of decision inputs: metrics of a resource set and their parameters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The ring of recent values of one (host, resource set): whose slots are whose, and what changes it in the shard
-(layout in ``acquisition.wire.records.recent``)."""
+"""Ring of recent values of one (host, resource set): slots and updates.
+
+Its layout is in ``acquisition.wire.records.recent``.
+"""
 
 from __future__ import annotations
 

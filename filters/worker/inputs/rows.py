@@ -1,4 +1,4 @@
-"""Which rows of a frame are those of the one before it (pure)."""
+"""Row mapping from a frame to the one before it (pure)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FEW = 8
 
 
 class Stayed(NamedTuple):
-    """Who stayed, in ``runs``: places in the new rows and in the old ones, as numpy takes them, slices where they lie
-    side by side; ``come`` are the places of the others in the new rows, ``gone`` in the old ones."""
+    """Rows that stayed, in ``runs``: places in the new rows and in the old ones, as numpy takes them, slices where they
+    lie side by side; ``come`` are the places of the others in the new rows, ``gone`` in the old ones."""
 
     runs: tuple[tuple[slice | Places, slice | Places], ...]
     come: Places
@@ -25,7 +25,7 @@ class Stayed(NamedTuple):
 
 @lru_cache(1)  # averages and decision inputs of a resource set ask one after the other
 def who_stayed(new: bytes, old: bytes) -> Stayed:
-    """Who of the rows ``old`` is in ``new`` as well; both are ids as frames carry them."""
+    """Rows of ``old`` that are in ``new`` as well; both are ids as frames carry them."""
     here, there = np.frombuffer(new, "<u8"), np.frombuffer(old, "<u8")
     fewer = min(here.size, there.size)
     same = here[:fewer] == there[:fewer]

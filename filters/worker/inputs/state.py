@@ -1,4 +1,4 @@
-"""The decision inputs of one (host, resource set) in a worker's memory."""
+"""Decision input state of one (host, resource set) in a worker's memory."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The loop of a filter worker: which partitions it has, and when each is read and committed."""
+"""Loop of a filter worker: its partitions, and when they are read and committed."""

@@ -1,4 +1,4 @@
-"""Builds a filter worker: what its parts share is made here and handed to each of them."""
+"""Assembly of a filter worker from its shared parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition that a worker smooths: its connection, what it waits for, and when it acts next.
+"""Channel: a smoothed partition's connection, its state and its next action.
 
 A channel is loading (``begin_loading`` to ``adopt``), reading (``read`` to an answer of ``receive``), committing,
 or idle until ``due``. Only its own commands change it.
@@ -202,23 +202,23 @@ class Channel:
         return self._connection
 
     def _check(self, kind: str, replies: list[Any]) -> None:
-        """Raise what a shard refused, or Overtaken when somebody else has committed."""
+        """Raise the shard's refusal, or Overtaken if another worker has committed."""
         for reply in (*replies, *(replies[-1] or ())) if kind is _COMMIT and isinstance(replies[-1], list) else replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("OOM"):
                     self._full_until = self.asked + _FULL_SECONDS
                 raise error_for(reply, self._open().address)
         if kind is _COMMIT and replies[-1] is None:
-            raise Overtaken("another worker has committed")
+            raise Overtaken("another worker committed")
         if kind is _READ and position.id_of(replies[1]) != self.partition.commit_id:
-            raise Overtaken("the shard holds another commit")
+            raise Overtaken("the shard has a different commit")
 
     # ---------------------------------------------------------------- shards that hang
 
     def check_silence(self, now: float) -> None:
         """Raise ShardError when the shard answers nothing any more, not even that nothing has come."""
         if self._connection is not None and self._expected and now - self.asked > _LONGEST_SILENCE:
-            raise ShardError(f"shard {self._connection.address} does not answer in time")
+            raise ShardError(f"shard {self._connection.address} timed out")
 
     def excuse_silence(self, now: float) -> None:
         """The worker itself did not listen until ``now``."""

@@ -1,4 +1,4 @@
-"""The fair share: up to which rate a host is served in full when a worker is saturated.
+"""Fair share: rate up to which a saturated worker serves each host in full.
 
 Max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2): the share L solves
 sum(min(rate, L)) = capacity over all hosts. Who makes less than L sheds nothing, who makes

@@ -1,4 +1,6 @@
-"""Mends what the password of a probe allows beyond frames: ids ahead of the shard's clock, and values of any size.
+"""Guard against misuse of a probe's password: future ids, oversized values.
+
+Ids ahead of the shard's clock block a stream.
 
 A stream takes no id that is not after its last one, not even when it has been emptied. So one entry of the greatest id
 ends it: nobody can add to it any more. One of the next year is followed by ids of the next year, by which nothing gets
@@ -123,7 +125,7 @@ class Guard:
             raw = keys.raw(self._tags[number])
             if self._cluster.call(raw, "EVAL", _REMOVE, 1, raw, cursor) == 1:
                 found.renewed.append(number)
-                text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: it starts again"
+                text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: stream reset"
                 self._tell(self._tags[number], "ids_ahead", text, found)
         elif parse(cursor)[0] > latest:  # its remover has not come to the next commit
             found.renewed.append(number)
@@ -155,8 +157,8 @@ class Guard:
             stranger = name.tag not in self._tags
             large = isinstance(size, int) and size > _MOST_STATUS  # of a stream it is an error
             if (stranger or large) and self._cluster.call(here, "DEL", name.whole):
-                why = "of no host of a partition that there is" if stranger else f"{size} bytes, too large"
-                told = f"{name.whole[:80]!r} was removed: it is {why}"
+                why = "not of a host of any partition" if stranger else f"{size} bytes, too large"
+                told = f"removed {name.whole[:80]!r}: {why}"
                 self._tell(tag if stranger else name.tag, "oversized", told, found)
 
     def _tell(self, tag: str, kind: str, text: str, found: _Found) -> None:

@@ -30,7 +30,7 @@ class Isolation:
             except Exception as error:  # whatever it is: no frame of a stranger ends a worker
                 if len(some) > 1:
                     self._careful_until = now + _CAREFUL
-                    text = f"one of {len(some)} frames cannot be smoothed, looking for it: {unforeseen(error)}"
+                    text = f"one of {len(some)} frames cannot be smoothed, searching for it: {unforeseen(error)}"
                     self._log.tell(text, "smooth")
                     return {item.batch.number for item in some}
                 some[0].batch.give_up(some[0], error)

@@ -1,4 +1,4 @@
-"""The connection over which a worker renews its leases on one shard, without ever waiting for it."""
+"""Lease connection of a worker to one shard, non-blocking."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Link:
     def check_silence(self, now: float, longest: float) -> None:
         """Give a connection up whose answers are overdue."""
         if self._expected and now - self.asked > longest:
-            self._fail(ShardError(f"shard {self.address} does not answer in time"))
+            self._fail(ShardError(f"shard {self.address} timed out"))
 
     def close(self) -> None:
         """Close the connection; ``connect`` makes a new one."""

@@ -1,4 +1,6 @@
-"""The leases of one worker: renewed, looked at, taken and given back, a quarter of their term apart.
+"""Leases of one worker: renews, inspects, takes and releases them.
+
+It does so a quarter of their term apart.
 
 One pipelined round trip per shard and renewal gives a worker all that it needs: who holds each
 partition, for how long yet, and which live workers reach it. ``filters.leases.ownership`` decides.
@@ -47,15 +49,15 @@ OpenLink = Callable[[Address, Callable[[list[Answer]], None], Callable[[Address,
 
 
 class Taker(Protocol):
-    """Who works on the partitions whose leases are held: the worker."""
+    """User of the held leases: the worker."""
 
     @property
     def partitions(self) -> Set[int]:
-        """Those that it works on, and those that it is about to let go."""
+        """Partitions in use, and partitions about to be released."""
 
     @property
     def overtaken(self) -> int:
-        """How often somebody else turned out to work on one of them."""
+        """Number of times that another worker was found on one of them."""
 
     def take(self, number: int) -> None:
         """Begin to work on a partition."""
@@ -203,7 +205,7 @@ class Leases:
         text = str(reply)
         link = self._link(number)
         if "WRONGTYPE" in text and link is not None:
-            self._log.tell(f"the lease of partition {number} was of another type: it is removed")
+            self._log.tell(f"lease of partition {number} had a wrong type: removed")
             link.send(_REMOVE, [(number, self._commands[number].remove)])
             return
         if text.startswith("NOSCRIPT") and link is not None:
@@ -270,5 +272,5 @@ class Leases:
         workers = len(frozenset().union(*(known.workers for known in self._known.values())))
         if workers != self._workers:
             self._workers = workers
-            share = f"{workers} workers share" if workers > 1 else "this worker alone has"
-            self._log.report(f"{share} the {len(self._commands)} partitions")
+            share = f"shared by {workers} workers:" if workers > 1 else "held by this worker alone:"
+            self._log.report(f"{share} {len(self._commands)} partitions")

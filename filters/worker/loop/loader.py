@@ -1,4 +1,4 @@
-"""Connect to a partition's shard and load its state, in the background."""
+"""Loader of a partition's state from its shard, in the background."""
 
 from __future__ import annotations
 

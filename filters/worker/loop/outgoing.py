@@ -1,4 +1,6 @@
-"""What is sent to a shard without waiting for it: a worker that has much to say goes on working while a shard takes it.
+"""Outgoing buffer of a shard connection, written without blocking.
+
+A worker with much to send goes on working while a shard takes it.
 
 With 20,000 hosts a commit is of megabytes, more than a socket holds; a shard takes it when it has done what others
 asked of it before (docs/decisions/0006).

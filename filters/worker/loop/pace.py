@@ -1,4 +1,4 @@
-"""How busy and how fast a worker is; so, how long it lets frames gather and how much it takes up at once.
+"""Pace of a worker: its load, and from it linger time and batch size.
 
 On a starved machine a turn of the loop must not take longer than on an idle one: until it ends nothing is
 committed, and the partitions that it does not serve wait. So the work of a turn is bounded in time. The

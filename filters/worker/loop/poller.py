@@ -1,4 +1,4 @@
-"""Which of many descriptors are readable: those of channels, and those that others asked to watch."""
+"""Poller of channels' descriptors and of descriptors watched for others."""
 
 from __future__ import annotations
 

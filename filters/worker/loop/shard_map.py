@@ -1,4 +1,4 @@
-"""On which shard each partition lies, read again in the background whenever there is doubt."""
+"""Shard map of partitions, refreshed in the background when in doubt."""
 
 from __future__ import annotations
 

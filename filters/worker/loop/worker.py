@@ -1,4 +1,4 @@
-"""A filter worker: one loop over all of its partitions.
+"""Filter worker: one loop over all of its partitions.
 
 Each partition has a connection of its own that waits in XREAD BLOCK, so an idle pipeline costs
 nothing and a lone frame is smoothed at once. Under load the worker lingers between two reads of
@@ -99,7 +99,7 @@ class Worker:
 
     @property
     def overtaken(self) -> int:
-        """How often somebody else had committed."""
+        """Number of times that another worker had committed."""
         return self._counters["overtaken"]
 
     # ---------------------------------------------------------------- partitions
@@ -261,7 +261,7 @@ class Worker:
                 channel.excuse_silence(now)
             self._guard(channel, Channel.check_silence, now)
         if self._log.calm(SHARDS, _CALM if self._channels else _CALM_WITHOUT) and self._all_connected:
-            self._log.over(SHARDS, f"the shards answer again: smoothing {len(self._channels)} partitions")
+            self._log.over(SHARDS, f"shards are responding again: smoothing {len(self._channels)} partitions")
 
     def _receive(self, channel: Channel, opened: ExitStack, worked: dict[Channel, Batch]) -> None:
         entries = channel.receive()
@@ -295,7 +295,7 @@ class Worker:
         except Overtaken as error:
             self._counters["overtaken"] += 1
             self._drop(channel, _RETRY / 4)
-            self._log.tell(f"{error}; loading the state of its partitions again")
+            self._log.tell(f"{error}; reloading the state of its partitions")
         except MovedError:  # in the order of things: shards are added, removed, and taken over from
             self._drop(channel, _RETRY / 4)
             self._shard_map.doubt()
@@ -330,4 +330,4 @@ class Worker:
             raw, kept = keys.raw(partition.tag), keys.rejected(partition.tag)
             if LOG.informs:
                 LOG.info("rejected", partition=partition.number, entry=entry, reason=reason, entries=entries)
-            self._log.tell(f"put entry {entry} of {raw} aside, see {kept}: {text}", reason)
+            self._log.tell(f"rejected entry {entry} of {raw} (details in {kept}): {text}", reason)

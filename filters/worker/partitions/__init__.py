@@ -1,1 +1,1 @@
-"""A partition in a filter worker: its states, its cursor, and the commands of its commit."""
+"""Partition in a filter worker: states, cursor and commit."""

@@ -1,5 +1,4 @@
-"""Where dormant resource sets stood, those that sent nothing for so long that they expired, and the roster: which hosts
-these were.
+"""Dormant positions of expired resource sets, and the roster of their hosts.
 
 Without the positions, a host that comes back after a power cut of an hour would look like one that never was, and its
 gap of unknown size like none; and the frames of a set that was dormant for a while, still held by its

@@ -118,7 +118,7 @@ class Intake:
         self._sets.sizes.check_table(frame.host, len(names.metrics), names.ids.size)
         self._sets.name(state, names)
         if not is_own_name(names.host, frame.host):
-            details = {"reason": f"calls itself {names.host[:_LONGEST_NAME]!r}, by the name of another host"}
+            details = {"reason": f"claims the name {names.host[:_LONGEST_NAME]!r} of another host"}
             batch.also(*batch.rejections.tell(MISNAMED, frame.host, details, time.monotonic()))
         if overflows:
             state.ask_for_table()

@@ -1,4 +1,7 @@
-"""Entries that a partition rejects: counted, kept with their reason, recorded as events if they name a host."""
+"""Rejections of a partition: counted, kept with reasons, recorded as events.
+
+Only those that name a host become events.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class News(NamedTuple):
 
 
 class Rejections:
-    """Those of one partition; ``count`` is of all filters that have had it."""
+    """Rejections of one partition; ``count`` includes all filters that have held it."""
 
     def __init__(self, tag: str) -> None:
         self.count = 0

@@ -64,7 +64,7 @@ def _own_keys(
     for index, (reply, command) in enumerate(zip(replies, commands, strict=True)):
         if isinstance(reply, ReplyError) and str(reply).startswith("WRONGTYPE"):
             connection.call("DEL", command[1])
-            damage.append(f"{command[1]} was of another type: it is removed")
+            damage.append(f"{command[1]} had a wrong type: removed")
             replies[index] = None
         raise_for(replies[index], connection.address)
     return replies[0], replies[1] or [], replies[2] or []
@@ -77,7 +77,7 @@ def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]
         partition.resume(*position.decode_commit(value)[:3])
     except FrameError as error:
         partition.resume(position.id_of(value))  # positions keep what is read again from counting twice
-        damage.append(f"{keys.commit(partition.tag)} is damaged: {error}; its stream is read from the start")
+        damage.append(f"{keys.commit(partition.tag)} is damaged: {error}; reading its stream from the start")
 
 
 def _restore_position(partition: Partition, member: bytes, data: bytes, damage: list[str]) -> State | None:
@@ -86,18 +86,18 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
     where = f"{applied} field {member[:40]!r}"
     named = keys.parse_member(member)
     if named is None or not partition.sets.owns(named[0]):
-        damage.append(f"{where} names no resource set of this partition: it is removed")
+        damage.append(f"{where} is not a resource set of this partition: removed")
         partition.also(pack(("HDEL", applied, member)))
         return None
     try:
         state = partition.sets.add(*named)
     except LimitError as error:  # it was kept before there was this limit
-        damage.append(f"{where} is removed: {error}")
+        damage.append(f"removed {where}: {error}")
         partition.also(pack(("HDEL", applied, member)))
         return None
     found = _decoded(where, data)
     if isinstance(found, FrameError):
-        damage.append(f"{where} is damaged: {found}; its probe sends again what it holds")
+        damage.append(f"{where} is damaged: {found}; its probe resends its frames")
         return None
     state.track.restore(found)
     return state
@@ -136,7 +136,7 @@ def _restore_records(
             if table is not None:
                 partition.sets.name(state, learn(None, table))
         except FrameError as error:
-            damage.append(f"{state.names_key} is damaged: {error}; its probe is asked for it")
+            damage.append(f"{state.names_key} is damaged: {error}; requested from its probe")
         if state.names is None:
             state.ask_for_table()
     restore_inputs(partition, found, connection, damage)

@@ -1,4 +1,6 @@
-"""Read the decision inputs of a partition back: figures from the sections of its records, windows from the rings.
+"""Restore of a partition's decision inputs: figures from records, windows.
+
+Windows come from the rings.
 
 Whatever is absent, damaged or made by another configuration is left out, and the figures restart with
 ``since``; recent values that are missing make their window hold fewer valid samples, never wrong ones.
@@ -172,7 +174,7 @@ def _values(raw: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def refuse_newer(key: str, error: FrameError) -> None:
     """Raise TemporaryError for a record that a newer filter wrote: it is no damage, and its averages must go on."""
     if error.reason == "newer":
-        raise TemporaryError(f"{key}: {error}; a filter of that version has to go on with it") from error
+        raise TemporaryError(f"{key}: {error}; a filter of that version is required") from error
 
 
 def read_values(connection: Connection, commands: Sequence[tuple[Any, ...]]) -> list[Any]:

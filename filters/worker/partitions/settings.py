@@ -1,4 +1,4 @@
-"""What the filter needs of the configuration, resolved once."""
+"""Settings of the filter, resolved once from the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Since when each host has reported each of its VMs, by the filter's clock (pure).
+"""First report of each VM by each host, by the filter's clock (pure).
 
 Which of two hosts had a VM first decides between them (``acquisition.snapshot.vms.placement``), so neither of them
 may say so itself. The filter writes it as a label into the table that it keeps for readers: there it outlives the

@@ -1,4 +1,4 @@
-"""What a worker remembers of a resource set's table: the bytes to write again, and who is in it.
+"""Name table of a resource set in a worker: bytes to rewrite, and members.
 
 A decoded table of a hundred entities is some 70 KB of small objects, which Python's garbage
 collector would visit again and again; at ten thousand hosts that is most of a worker's memory.

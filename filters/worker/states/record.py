@@ -1,4 +1,7 @@
-"""Encode smoothed records (layout in ``acquisition.wire.records.smoothed``) as SET commands."""
+"""Record encoder: smoothed records as SET commands.
+
+Their layout is in ``acquisition.wire.records.smoothed``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule by which frames are applied: strictly in order, each once, loss counted (pure).
+"""Sequence rule: frames apply in order, each once, with losses counted (pure).
 
 Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
 says by its floor that it no longer holds what is missing, or by a tombstone that it has given one

@@ -1,4 +1,4 @@
-"""The smoothed state of one (host, resource set) in the worker's memory."""
+"""Smoothed state of one (host, resource set) in a worker's memory."""
 
 from __future__ import annotations
 

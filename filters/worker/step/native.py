@@ -1,4 +1,6 @@
-"""The step of the filter in C, where it could be compiled: the same figures for a fraction of the CPU time.
+"""Native step of the filter, where it could be compiled.
+
+It computes the same figures for a fraction of the CPU time.
 
 ``STEP`` is what ``filters.worker.step._step`` offers, or None: then numpy computes, in batches of many frames
 (``filters.kernels.numpy_step``, ``filters.worker.compute.stage``), as where it is switched off
@@ -77,10 +79,10 @@ NATIVE_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)
 
 
 def chosen(kernels: Iterable[Kernel]) -> compiled.ChosenStep:
-    """Which step computes these kernels, and what to do for the native one."""
+    """Step that computes these kernels, and how to get the native one."""
     others = [kernel.name for kernel in kernels if not kernel.raw and kernel not in NATIVE_KERNELS]
     if others:
-        reason = f"only numpy computes the kernel{'s' * (len(others) > 1)} {', '.join(others)}"
+        reason = f"native code is not available for kernel{'s' * (len(others) > 1)} {', '.join(others)}"
         return compiled.ChosenStep(compiled.NUMPY, reason)
     return compiled.chosen(STEP is not None, compiled.NUMPY)
 

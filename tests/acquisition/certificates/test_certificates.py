@@ -109,7 +109,7 @@ def test_nothing_is_overwritten(made: Path, capsys: pytest.CaptureFixture[str]) 
     key = made / "shards" / "ca.key"
     before = key.read_bytes()
     assert shardpulse(["certificates", "ca", "shards", "--dir", str(made / "shards")]) == 73
-    assert f"{key} is there and is not overwritten" in capsys.readouterr().err
+    assert f"{key} already exists" in capsys.readouterr().err
     assert key.read_bytes() == before
     assert not list(made.rglob("*.part"))
 
@@ -133,22 +133,22 @@ def test_it_tells_when_certificates_end(tmp_path: Path, capsys: pytest.CaptureFi
     assert shardpulse(["certificates", "show", paths[0]]) == 0
     assert f"until {making.moment(NOW + timedelta(days=10))}; valid" in capsys.readouterr().out
     assert shardpulse(["certificates", "show", "--days", "30", paths[0]]) == 1
-    assert "ends in 9 days" in capsys.readouterr().out
+    assert "expires in 9 days" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["issue", "a b", "--ca", "CA", "--out", "OUT"], 2, "'a b' is neither a name of a host nor an address"),
+        (["issue", "a b", "--ca", "CA", "--out", "OUT"], 2, "'a b' is neither a host name nor an IP address"),
         (["issue", "../x", "--ca", "CA", "--out", "OUT"], 2, "'../x' is neither"),
-        (["issue", "*.example.org", "--ca", "CA", "--out", "OUT"], 2, "neither a name of a host"),
-        (["issue", "x", "--ca", "CA", "--out", "OUT", "--days", "9999"], 2, "days are more than the authority has"),
-        (["issue", "x", "--ca", "NONE", "--out", "OUT"], 66, "ca.pem cannot be read: No such file"),
-        (["issue", "x", "--ca", "BROKEN", "--out", "OUT"], 65, "ca.pem holds no certificate"),
-        (["issue", "x", "--ca", "MIXED", "--out", "OUT"], 65, "is not that of the certificate beside it"),
-        (["issue", "x", "--ca", "LEAF", "--out", "OUT"], 65, "is of no authority"),
-        (["show", "NONE/ca.pem"], 66, "cannot be read"),
-        (["ca", "shards", "--dir", "BROKEN/ca.pem/x"], 73, "cannot be made: Not a directory"),
+        (["issue", "*.example.org", "--ca", "CA", "--out", "OUT"], 2, "neither a host name"),
+        (["issue", "x", "--ca", "CA", "--out", "OUT", "--days", "9999"], 2, "exceeds that of the authority"),
+        (["issue", "x", "--ca", "NONE", "--out", "OUT"], 66, "ca.pem: No such file"),
+        (["issue", "x", "--ca", "BROKEN", "--out", "OUT"], 65, "ca.pem contains no certificate"),
+        (["issue", "x", "--ca", "MIXED", "--out", "OUT"], 65, "does not match the certificate beside it"),
+        (["issue", "x", "--ca", "LEAF", "--out", "OUT"], 65, "was not issued by an authority"),
+        (["show", "NONE/ca.pem"], 66, "cannot read"),
+        (["ca", "shards", "--dir", "BROKEN/ca.pem/x"], 73, "cannot create"),
     ],
 )
 def test_bad_input_is_told_in_one_line(

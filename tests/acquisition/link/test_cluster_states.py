@@ -156,8 +156,8 @@ STATES = {
     "TRYAGAIN": State(lambda world: handed_over(world, 0.4), "", TemporaryError, "TRYAGAIN|ASK"),
     "CLUSTERDOWN": State(unowned, "CLUSTERDOWN|no shard owns slot", TemporaryError, "CLUSTERDOWN|no shard owns"),
     "OOM": State(full, "OOM", TemporaryError, "OOM", write=True),
-    "hanging": State(hanging, "does not answer in time", ShardError, "does not answer in time"),
-    "gone": State(gone, "refused|cannot be reached", ShardError, "cannot be reached|closed|reset", applied_within=8.0),
+    "hanging": State(hanging, "timed out", ShardError, "timed out"),
+    "gone": State(gone, "refused|is unreachable", ShardError, "is unreachable|closed|reset", applied_within=8.0),
 }
 
 
@@ -242,7 +242,7 @@ def test_loading(tmp_path: Path) -> None:
             time.sleep(0.01)
         shards.start(victim.address, victim.core, Path(victim.directory))
         for said in said_until(cluster, keys.status(keys.tags(64)[0], 64), victim.address, "LOADING"):
-            assert any(word in said for word in ("LOADING", "CLUSTERDOWN", "cannot be reached", "closed", "reset"))
+            assert any(word in said for word in ("LOADING", "CLUSTERDOWN", "is unreachable", "closed", "reset"))
         cluster.close()
         shards.revive()
         load.wait(lambda: not any(writer.problem for writer in load.writers.values()), 15.0)

@@ -24,7 +24,7 @@ from tests.support.processes import started
 from tests.support.servers import OLD
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.skipif(OLD is None, reason="there is no Redis 6.2 in a wheel for this Python")
+pytestmark = pytest.mark.skipif(OLD is None, reason="there is not a Redis server 6.2 in a wheel for this Python")
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def test_it_is_refused_in_words(
     old: tuple[Address, Access], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address, known = old
-    told = f"shard {address} is {OLD and OLD.name}: with TLS 7.0 or newer is needed"
+    told = f"shard {address} is {OLD and OLD.name}: TLS requires 7.0 or newer"
     with pytest.raises(ConfigError) as error:
         Connection(address, known.credentials(grants.READER), 20.0)
     assert str(error.value) == told
@@ -113,4 +113,4 @@ def test_no_command_starts_with_it(old: tuple[Address, Access], tmp_path: Path, 
     command = [sys.executable, "-m", "acquisition", *words, *addresses, "--config", str(config)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 78, done
-    assert f"shard {address} is {OLD and OLD.name}: with TLS 7.0 or newer" in done.stderr
+    assert f"shard {address} is {OLD and OLD.name}: TLS requires 7.0 or newer" in done.stderr

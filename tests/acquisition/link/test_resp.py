@@ -30,7 +30,7 @@ def test_addresses_round_trip(text: str, address: Address) -> None:
 
 @pytest.mark.parametrize("text", ["", ":6379", "host", "host:", "host:0", "host:65536", "host:-1", "host:six"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="is no HOST:PORT"):
+    with pytest.raises(ValueError, match="expected HOST:PORT"):
         parse_address(text)
 
 
@@ -118,10 +118,10 @@ def serve() -> Iterator[Callable[[bytes | None], Address]]:
 
 
 def test_shards_that_do_not_answer(serve: Callable[[bytes | None], Address]) -> None:
-    with pytest.raises(ShardError, match="cannot be reached"):
+    with pytest.raises(ShardError, match="is unreachable"):
         Connection(Address("127.0.0.1", 1))
     silent = Connection(serve(None), timeout=0.05)
-    with pytest.raises(ShardError, match="does not answer in time"):
+    with pytest.raises(ShardError, match="timed out"):
         silent.call("PING")
     silent.close()
     rude = Connection(serve(b""))
@@ -132,6 +132,6 @@ def test_shards_that_do_not_answer(serve: Callable[[bytes | None], Address]) -> 
 
 def test_something_that_is_no_redis(serve: Callable[[bytes | None], Address]) -> None:
     connection = Connection(serve(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
-    with pytest.raises(ShardError, match="no Redis"):
+    with pytest.raises(ShardError, match="not a Redis server"):
         connection.call("PING")
     connection.close()

@@ -39,14 +39,14 @@ def test_what_systemd_lends_is_believed(mode: int, lent: Path) -> None:
 @pytest.mark.parametrize("mode", [0o444, 0o604, 0o660, 0o644])
 def test_what_others_may_read_or_write_is_not(mode: int, lent: Path) -> None:
     lent.chmod(mode)
-    with pytest.raises(ConfigError, match=f"others may (read|write) {LABEL}|others may (read|write)"):
+    with pytest.raises(ConfigError, match=r"(readable|writable) by other users"):
         trusted_file.first_line(str(lent), LABEL)
 
 
 @pytest.mark.parametrize("mode", [0o555, 0o570, 0o551])
 def test_a_directory_that_others_may_enter_lends_nothing(mode: int, lent: Path) -> None:
     lent.parent.chmod(mode)
-    with pytest.raises(ConfigError, match="others may read"):
+    with pytest.raises(ConfigError, match="readable by other users"):
         trusted_file.first_line(str(lent), LABEL)
 
 
@@ -69,10 +69,10 @@ def test_another_users_file_is_not_believed_wherever_it_lies(lent: Path) -> None
 
 def test_what_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
-    with pytest.raises(NoInputError, match=rf"{LABEL}: there is no \$CREDENTIALS_DIRECTORY.*LoadCredential"):
+    with pytest.raises(NoInputError, match=rf"{LABEL}: \$CREDENTIALS_DIRECTORY.*LoadCredential"):
         trusted_file.first_line("$CREDENTIALS_DIRECTORY/password", LABEL)
-    with pytest.raises(NoInputError, match=f"{LABEL}: .*none cannot be read"):
+    with pytest.raises(NoInputError, match=f"{LABEL}: .*cannot read .*none"):
         trusted_file.first_line(str(tmp_path / "none"), LABEL)
     (tmp_path / "empty").touch(0o600)
-    with pytest.raises(NoInputError, match="holds no password"):
+    with pytest.raises(NoInputError, match="no password in"):
         trusted_file.first_line(str(tmp_path / "empty"), LABEL)

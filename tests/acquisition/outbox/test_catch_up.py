@@ -35,7 +35,7 @@ def acknowledged(pace: CatchUp, *milliseconds: int) -> None:
         pace.acknowledge(b"%d-0" % each)
 
 
-def test_speed_grows_fast_until_there_is_a_delay_and_slowly_afterwards() -> None:
+def test_speed_grows_fast_until_delay_then_slowly() -> None:
     pace = CatchUp()
     pace.allows(0.0, 100.0)
     speeds = [pace.speed]
@@ -162,7 +162,7 @@ def until_sent(pipeline: Pipeline) -> float:
     return time.monotonic() - began
 
 
-def test_playback_that_has_paused_goes_on_whatever_the_readings_interval(make_pipeline: MakePipeline) -> None:
+def test_paused_playback_resumes_at_any_reading_interval(make_pipeline: MakePipeline) -> None:
     """Readings of a paused playback are up to 1.6 s apart: far longer than ones asked for five times a second."""
     clock = PastClock()
     pipeline = make_pipeline(outbox=Outbox(None, clock=clock), position_interval=0.2)

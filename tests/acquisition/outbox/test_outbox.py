@@ -113,7 +113,7 @@ def test_what_was_applied_is_not_counted_as_dropped(make: Make) -> None:
     assert outbox.windows[1].counts.dropped_frames == 0
 
 
-def test_what_an_earlier_process_sent_is_not_counted_as_dropped_until_its_fate_is_known(make: Make, path: str) -> None:
+def test_earlier_process_frames_are_not_dropped_before_fate_known(make: Make, path: str) -> None:
     clock = Clock()
     outbox = make(path, 1 << 20, 10.0, clock)
     for _ in range(5):
@@ -290,7 +290,7 @@ def test_whatever_stands_in_the_file_is_no_reason_to_crash(
     cut=st.floats(0.0, 1.0),
     fill=st.booleans(),
 )
-def test_file_that_was_cut_off_anywhere_gives_no_frame_that_is_not_what_it_was(
+def test_truncated_ring_file_yields_only_intact_frames(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], cut: float, fill: bool
 ) -> None:
     """Cut off, and filled with zeros up to its old size or not: what is held afterwards is what was written."""
@@ -383,11 +383,11 @@ def test_links_and_other_files_are_not_touched_and_done_without(make: Make, tmp_
     target = tmp_path / "precious"
     target.write_bytes(b"precious")
     (tmp_path / "link").symlink_to(target)
-    in_memory(make(str(tmp_path / "link"), 8192), "cannot be opened")
+    in_memory(make(str(tmp_path / "link"), 8192), "cannot open")
     os.mkfifo(tmp_path / "fifo")
     in_memory(make(str(tmp_path / "fifo"), 8192), "not a regular file")
     (tmp_path / "directory").mkdir()
-    in_memory(make(str(tmp_path / "directory"), 8192), "cannot be opened")
+    in_memory(make(str(tmp_path / "directory"), 8192), "cannot open")
     assert target.read_bytes() == b"precious"
 
 
@@ -440,7 +440,7 @@ def test_disk_without_any_room_leaves_memory(make: Make, path: str) -> None:
 
 def test_disk_without_room_for_the_header_leaves_memory(make: Make, path: str) -> None:
     with file_limit(100):
-        in_memory(make(path, 8192), "cannot be written")
+        in_memory(make(path, 8192), "cannot write")
 
 
 def test_full_tmpfs(make: Make, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_newest_first_when_shedding_begins():
     assert [each.sequence for each in sent] == [16, 18, 20]  # the others were shed, and what is older than five seconds
 
 
-def test_what_was_sent_once_is_sent_again_after_a_fault_even_while_others_are_shed():
+def test_sent_frames_are_resent_after_fault_while_shedding():
     host, track = Host(), Track()
     for _ in range(4):
         host.make()

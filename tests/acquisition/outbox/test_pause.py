@@ -105,7 +105,7 @@ def test_full_shard_keeps_the_connection(scene: Scene) -> None:
     before = scene.call("XLEN", keys.raw(scene.pipeline.tag))
     scene.call("CONFIG", "SET", "maxmemory", 1 << 20)  # less than it uses
     told = scene.wait_for_errors("oom")
-    assert all("is full and takes nothing" in problem for problem in told)
+    assert all("is out of memory and refuses frames" in problem for problem in told)
     assert not scene.pipeline.writer.drain(0.01)
     assert scene.client() == client
     assert scene.call("XLEN", keys.raw(scene.pipeline.tag)) == before

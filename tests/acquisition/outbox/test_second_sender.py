@@ -94,7 +94,7 @@ def test_both_know_and_nothing_is_sent_again_for_ever(twins: Twins, shards: Shar
     assert row.contested
     with Members(shards.addresses, None, 2.0) as members:
         findings = health.read(cluster, members, {}).findings
-    assert any("second sender uses this name" in finding.text for finding in findings)
+    assert any("two senders use this name" in finding.text for finding in findings)
     cluster.close()
 
 

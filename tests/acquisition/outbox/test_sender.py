@@ -202,9 +202,7 @@ def test_replies_after_ready(make: Make, cluster: Cluster, shards: Shards) -> No
 
 
 @pytest.mark.alone
-def test_silent_shard_is_given_up_in_time_and_retried_ever_more_rarely(
-    make: Make, impostor: Callable[..., Impostor]
-) -> None:
+def test_silent_shard_is_abandoned_and_retried_with_backoff(make: Make, impostor: Callable[..., Impostor]) -> None:
     silent = impostor()
     sender = make([silent.address], timeout=0.3)
     now = 1000.0
@@ -215,7 +213,7 @@ def test_silent_shard_is_given_up_in_time_and_retried_ever_more_rarely(
             sender.advance(now)
             now += 0.05
         waits.append(sender.due - now)
-    assert "does not answer in time" in sender.problem
+    assert "timed out" in sender.problem
     assert waits[0] < 0.1
     assert all(0.2 <= wait <= 0.5 for wait in waits[5:24])  # a replica may be taking over
     assert all(0.8 <= wait <= 2.0 for wait in waits[24:])
@@ -334,7 +332,7 @@ def run_all(senders: list[Sender], done: Callable[[], bool], seconds: float = PA
 
 
 @pytest.mark.parametrize(("order", "connections"), [(1, 1), (-1, 2)])
-def test_a_cold_start_takes_one_connection_to_each_shard_that_has_to_be_asked(
+def test_cold_start_uses_one_connection_per_asked_shard(
     make: Make, start_cluster: StartCluster, order: int, connections: int
 ) -> None:
     """The owner alone, where seeds are named in the order of their slots; else another one before it: a copy of the
@@ -348,9 +346,7 @@ def test_a_cold_start_takes_one_connection_to_each_shard_that_has_to_be_asked(
     assert sum(made.values()) == connections * len(senders)
 
 
-def test_while_the_owner_is_dead_a_host_asks_one_shard_that_lives_on_one_connection(
-    make: Make, start_cluster: StartCluster
-) -> None:
+def test_host_of_dead_owner_asks_one_live_shard(make: Make, start_cluster: StartCluster) -> None:
     shards = start_cluster(2)
     senders = [make(shards.addresses, host) for host in range(40)]
     assert run_all(senders, lambda: all(sender.ready for sender in senders))
@@ -369,9 +365,7 @@ def test_while_the_owner_is_dead_a_host_asks_one_shard_that_lives_on_one_connect
     assert made <= guides * len(orphans), (made, len(orphans))
 
 
-def test_a_guide_tells_of_another_owner_while_the_first_one_says_nothing(
-    make: Make, impostor: Callable[..., Impostor]
-) -> None:
+def test_guide_names_another_owner_while_first_is_silent(make: Make, impostor: Callable[..., Impostor]) -> None:
     with socket.socket() as deaf, socket.socket() as other:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)

@@ -112,7 +112,7 @@ def test_a_part_that_stands_still_and_catches_up_is_no_overload(ratio, start, le
 
 @given(ratio=st.floats(0.15, 0.7), fair_share=st.booleans())
 @settings(deadline=None, max_examples=20)
-def test_more_than_can_be_taken_is_shed_and_what_is_readable_stays_fresh(ratio, fair_share):
+def test_excess_is_shed_and_readable_values_stay_fresh(ratio, fair_share):
     simulation = Simulation(lambda now: ratio * _RATE, fair_share)
     simulation.run(60.0)
     shed, applied = simulation.shed, simulation.applied
@@ -143,7 +143,7 @@ def test_everything_is_sent_again_soon_after_the_load_has_fallen(ratio):
 @given(interval=st.floats(0.5, 30.0), ratio=st.floats(0.1, 0.8), start=st.floats(1.0, 30.0))
 @example(interval=10.0, ratio=0.2, start=6.0)
 @settings(deadline=None, max_examples=30)
-def test_who_reads_rarely_is_fresh_again_soon_after_a_few_slow_seconds(interval, ratio, start):
+def test_rare_reader_is_fresh_soon_after_slow_seconds(interval, ratio, start):
     """A window of frames goes with each reading: were these rarer than that, it would fall behind for ever."""
     simulation = Simulation(
         lambda now: (ratio if start < now < start + 4.0 else 3.0) * _RATE, fair_share=False, interval=interval
@@ -169,7 +169,7 @@ def readings(state: Shedding, seconds: float, **changes: float) -> Shedding:
     return state
 
 
-def test_who_makes_more_than_the_fair_share_sheds_down_to_it_and_who_makes_less_is_patient():
+def test_only_hosts_above_fair_share_shed_frames():
     start = advance(NORMAL, Congestion(0.0, 0.0, 0.0, True, 100.0))
     assert readings(start, 2, fair_share=25.0).share == 1.0
     assert readings(start, 3, fair_share=25.0).share == 0.25

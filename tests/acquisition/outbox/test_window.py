@@ -54,7 +54,7 @@ def test_goes_on_behind_the_applied_position_after_a_new_connection() -> None:
     assert (window.next, window.applied, window.counts.go_backs) == (7, 6, 1)
 
 
-def test_goes_to_the_floor_when_the_position_is_absent_or_of_another_epoch() -> None:
+def test_absent_or_foreign_position_goes_back_to_floor() -> None:
     for position in (None, at(9, epoch=5)):
         window = sent(10)
         hold_from(window, 4)
@@ -95,7 +95,7 @@ def test_position_that_vanished_or_went_back_goes_back_at_once() -> None:
     assert window.next == 1
 
 
-def test_stall_is_found_when_the_cursor_has_passed_what_is_not_applied() -> None:
+def test_stall_is_found_if_cursor_passed_unapplied_frame() -> None:
     window = sent(10)
     assert not window.observe(at(4), b"9-0")  # the filter has not read so far yet
     assert window.observe(at(4), b"10-0")
@@ -138,7 +138,7 @@ def test_table_is_wanted_by_flag_unless_one_is_on_its_way() -> None:
     assert window.wants_table
 
 
-def test_position_ahead_of_what_was_recovered_is_seen_although_new_numbers_were_given() -> None:
+def test_position_ahead_of_recovery_is_seen_after_new_numbers() -> None:
     window = SendWindow(1, EPOCH, 10, 20)
     for _ in range(3):  # offered since the start
         window.number(0)
@@ -167,7 +167,7 @@ def stall(window: SendWindow, reading: int) -> bool:
     return window.observe(at(4), b"%d-9" % (100 * reading))
 
 
-def test_frame_that_was_sent_again_in_vain_is_doubted_before_it_is_sent_once_more() -> None:
+def test_frame_resent_in_vain_is_doubted_before_next_resend() -> None:
     window = sent(10)
     readings = [(stall(window, reading), window.stall.in_doubt) for reading in range(1, 7)]
     assert readings == [(True, False), (True, False), *[(False, False)] * 2, (False, True), (False, True)]
@@ -193,7 +193,7 @@ def test_progress_new_connections_and_lost_positions_end_the_doubt() -> None:
         assert not window.stall.in_doubt
 
 
-def test_another_frame_than_the_one_that_was_sent_again_is_not_doubted() -> None:
+def test_frame_other_than_the_resent_one_is_not_doubted() -> None:
     window = sent(10)
     for reading in range(1, 5):
         stall(window, reading)
@@ -206,7 +206,7 @@ def dropped(window: SendWindow) -> int:
     return window.counts.dropped_frames
 
 
-def test_what_the_ring_gave_up_between_two_readings_is_dropped_only_if_it_was_not_applied() -> None:
+def test_evicted_frames_are_dropped_only_if_not_applied() -> None:
     window = sent(10)
     window.observe(at(2), b"2-0")
     hold_from(window, 8)
@@ -219,7 +219,7 @@ def test_what_the_ring_gave_up_between_two_readings_is_dropped_only_if_it_was_no
     assert dropped(window) == 0
 
 
-def test_what_the_ring_gave_up_is_dropped_once_the_window_goes_back_behind_it() -> None:
+def test_evicted_frames_are_dropped_after_go_back() -> None:
     window = sent(10)
     window.observe(at(2), b"2-0")
     hold_from(window, 8)

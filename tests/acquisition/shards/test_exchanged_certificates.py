@@ -112,7 +112,7 @@ def test_expired_certificates_are_exchanged_and_nothing_is_lost(secured: Secured
         flow = stack.enter_context(Flow.begun(secured, tmp_path))
         flow.goes_on()
         old = expire(secured)
-        with pytest.raises(ShardError, match="has a certificate that has expired: issue another one"):
+        with pytest.raises(ShardError, match="has a certificate that has expired: issue a new one"):
             Connection(secured.addresses[0], secured.credentials(grants.READER), PATIENCE)
         flow.goes_on()  # who is connected stays so
         operator = named(secured, old)
@@ -128,16 +128,16 @@ def test_expired_certificates_are_exchanged_and_nothing_is_lost(secured: Secured
             certify(secured, number, secured.access.authority, NAME)
         told = tell(secured)
         assert told.returncode == EXIT_UNAVAILABLE
-        assert "`shardpulse shards certificates --expired` lets a running shard read it" in told.stderr
+        assert "`shardpulse shards certificates --expired` makes a running shard reload it" in told.stderr
         told = tell(secured, "--expired", *map(str, old))
         assert told.returncode == EXIT_UNAVAILABLE, told.stderr  # the replica is away: the others were told
-        assert told.stdout.startswith("3 shards have read their certificates again, 3 have another one now\nnot told: ")
-        assert f"shard {secured.addresses[REPLICA]} cannot be reached" in told.stdout
+        assert told.stdout.startswith("3 shards reloaded their certificates, 3 of them changed\nnot reloaded: ")
+        assert f"shard {secured.addresses[REPLICA]} is unreachable" in told.stdout
         stack.enter_context(flow.replica())
         with join.administer(secured.addresses[REPLICA], PATIENCE, secured.credentials(grants.OPERATOR)) as client:
             eventually(lambda: is_in_sync(client), 60)
         flow.goes_on()
-        assert "4 shards have read their certificates again, 0 have" in tell(secured).stdout
+        assert "4 shards reloaded their certificates, 0 of" in tell(secured).stdout
         assert flow.lost() == 0
 
 
@@ -157,13 +157,13 @@ def test_nothing_but_what_is_named_is_believed(secured: Secured) -> None:
             assert (told.returncode, told.stdout) == (EXIT_UNAVAILABLE, "")
             assert words in told.stderr
 
-        refused(show(stranger, NAME), "has a certificate that no authority in")
-        refused(show(own, other), f"has a certificate for other names than {NAME}")
+        refused(show(stranger, NAME), "has a certificate from an authority that is not in")
+        refused(show(own, other), f"has a certificate for names other than {NAME}")
         unused = show(own, NAME)  # of the right authority and name, and not what is shown now
         old = show(own, NAME)
-        refused(unused, "has expired, and is not among those named as expired")
-        refused(old, "has expired: issue another one")  # they have read their files, where the same lies
-        assert "Put others into their files, then tell them again" in tell(secured, "--expired", *map(str, old)).stderr
+        refused(unused, "has an expired certificate that was not given with --expired")
+        refused(old, "has expired: issue a new one")  # they have read their files, where the same lies
+        assert "Replace the files, then repeat the command" in tell(secured, "--expired", *map(str, old)).stderr
 
 
 def test_files_that_are_no_certificates_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,11 +172,11 @@ def test_files_that_are_no_certificates_are_named(tmp_path: Path, capsys: pytest
         return code, capsys.readouterr().err
 
     missing = tmp_path / "none.pem"
-    assert told(missing) == (EXIT_NO_INPUT, f"shardpulse: error: {missing} cannot be read: No such file or directory\n")
+    assert told(missing) == (EXIT_NO_INPUT, f"shardpulse: error: cannot read {missing}: No such file or directory\n")
     for number, text in enumerate(["", "-----BEGIN CERTIFICATE-----\nAAAA", "ä"]):
         file = tmp_path / f"{number}.pem"
         file.write_text(text)
-        assert told(file) == (EXIT_DATA, f"shardpulse: error: {file} holds no certificate\n")
+        assert told(file) == (EXIT_DATA, f"shardpulse: error: {file} contains no certificate\n")
 
 
 def believe(secured: Secured, data: bytes) -> None:
@@ -209,15 +209,15 @@ def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_
             certify(secured, number, authority, NAME)
         told = tell(secured)
         count = len(secured.addresses)
-        said_of_them = f"{count} shards have read their certificates again, {count} have another one now\n"
+        said_of_them = f"{count} shards reloaded their certificates, {count} of them changed\n"
         assert told.stdout == said_of_them, told.stderr
-        assert "again, 0 have" in tell(secured).stdout
+        assert "certificates, 0 of" in tell(secured).stdout
         flow.goes_on()
         believe(secured, new)
         flow.goes_on()
         for address in secured.addresses:
             Connection(address, known, PATIENCE).close()
-            with pytest.raises(ShardError, match="has a certificate that no authority in"):
+            with pytest.raises(ShardError, match="has a certificate from an authority that is not in"):
                 Connection(address, known._replace(authority=str(only_old)), PATIENCE)
         secured.children[REPLICA].kill()  # its bus and its master are to believe it, and it them
         secured.children[REPLICA].wait()
@@ -227,7 +227,7 @@ def test_another_authority_takes_over_and_nothing_is_lost(secured: Secured, tmp_
             eventually(lambda: is_in_sync(client), 60)
         flow.goes_on()
         assert flow.lost() == 0
-        assert "cannot be reached" not in flow.said()
+        assert "is unreachable" not in flow.said()
 
 
 def test_files_that_do_not_fit_are_refused_and_nothing_changes(secured: Secured) -> None:
@@ -237,21 +237,21 @@ def test_files_that_do_not_fit_are_refused_and_nothing_changes(secured: Secured)
     replace(key, files.write(other, home(secured, 0) / "other", files.AUTHORITY)[1].read_bytes())
     told = tell(secured)
     assert told.returncode == EXIT_UNAVAILABLE
-    assert f"shard {secured.addresses[0]} keeps the certificate that it has: " in told.stderr
+    assert f"shard {secured.addresses[0]} keeps its certificate: " in told.stderr
     assert len(told.stderr.splitlines()) == 1
     Connection(secured.addresses[0], secured.credentials(grants.READER), PATIENCE).close()
     replace(key, own)
     assert tell(secured).returncode == 0
     call_itself(secured, 1, "")
     both = ",".join(map(str, secured.addresses[:2]))
-    eventually(lambda: "for other names than 127.0.0.1" in tell(secured).stderr)
+    eventually(lambda: "for names other than 127.0.0.1" in tell(secured).stderr)
     assert tell(secured, "--addresses", both).returncode == 0  # who is found by its name need not be known by it
     call_itself(secured, 1, NAME)
     eventually(lambda: tell(secured).returncode == 0)
     secured.children[REPLICA].kill()
     secured.children[REPLICA].wait()
     eventually(lambda: tell(secured).returncode == EXIT_UNAVAILABLE)
-    assert "no shard was told: " in tell(secured).stderr
+    assert "no shard was changed: " in tell(secured).stderr
 
 
 def is_missed(secured: Secured, operator: Credentials) -> bool:

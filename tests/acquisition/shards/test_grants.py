@@ -58,7 +58,7 @@ def test_an_operator_can_forget_a_host(granted: Shards) -> None:
         assert host not in [one.host for one in forgetting.read(cluster, layout, 10.0)]
 
 
-def test_the_probe_of_a_host_reaches_no_other_partition_and_no_other_status(granted: Shards) -> None:
+def test_host_probe_reaches_only_its_partition_and_status(granted: Shards) -> None:
     names = (keys.raw, keys.commit, keys.applied, keys.rejected)
     elsewhere = [command.format(name(OTHER)) for command in (*READS, *WRITES) for name in names]
     host = int(support.HOST, 16)

@@ -29,7 +29,7 @@ from tests.support.processes import started
 from tests.support.waiting import eventually
 
 HERE = own_address()
-TOLD = "is not on loopback, so it takes TLS and a user: set [shards] tls_ca, username and password_file"
+TOLD = "is not on loopback: TLS and a user are required; set [shards] tls_ca, username and password_file"
 VMSTAT = Path(__file__).parents[2] / "fixtures" / "vmstat"
 _RUNTIME_BIND = (7,)  #: the release from which on a server takes other addresses while it runs
 
@@ -139,7 +139,7 @@ def test_what_is_lacking_is_refused_each_by_itself(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "[::1]", "0.0.0.0", "localhost", "no.invalid"])
-def test_loopback_takes_neither_and_an_unknown_name_is_looked_up_again(host: str, tmp_path: Path) -> None:
+def test_loopback_needs_neither_and_unknown_name_is_retried(host: str, tmp_path: Path) -> None:
     settings = Settings(addresses=[f"{host}:1"], directory=str(tmp_path))
     assert not endpoints.credentials(settings).password
 
@@ -158,7 +158,7 @@ def test_a_part_that_runs_keeps_its_configuration_and_tells_the_error(
     words: list[str], shards: Shards, listening: socket.socket, tmp_path: Path
 ) -> None:
     well = {"probe": "sending to shard", "filter": "smoothing 64 partitions on", "serve": "http://127.0.0.1:"}
-    kept = {"probe": "the old one stays in force", "filter": "the old configuration stays", "serve": "certificate stay"}
+    kept = {"probe": "configuration unchanged", "filter": "configuration unchanged", "serve": "log levels unchanged"}
     (name,) = words
     config = configured(tmp_path, shards.addresses[0])
     with running(words, config) as part:
@@ -171,7 +171,7 @@ def test_a_part_that_runs_keeps_its_configuration_and_tells_the_error(
         part.forget()
         configured(tmp_path, shards.addresses[0], 'directory = "/nowhere"\n' if name == "probe" else "")
         part.process.send_signal(signal.SIGHUP)  # and it can be mended
-        part.says({"probe": "in force", "filter": "configuration read again", "serve": "read again"}[name])
+        part.says({"probe": "in effect", "filter": "configuration reloaded", "serve": "reloaded"}[name])
         assert part.process.poll() is None
 
 
@@ -211,7 +211,7 @@ def test_a_cluster_that_names_a_shard_of_another_machine_is_refused(
         assert told in probe.log.read_text()
 
 
-def test_parts_that_run_say_so_when_the_cluster_names_another_machine_and_go_on_when_it_is_over(
+def test_running_parts_report_foreign_addresses_and_recover(
     announcing: Callable[[str], Address], tmp_path: Path
 ) -> None:
     address = announcing("127.0.0.1")
@@ -229,8 +229,8 @@ def test_parts_that_run_say_so_when_the_cluster_names_another_machine_and_go_on_
             part.says(f"shard {HERE}:{address.port} {TOLD}")
         announcing("127.0.0.1")
         again = {
-            "probe": "sending again", "filter": "again", "archive": "the shards answer again",
-            "serve": "the shards can be read again",
+            "probe": "sending again", "filter": "again", "archive": "shards are responding again",
+            "serve": "shards readable again",
         }  # fmt: skip
         for name, part in made.items():
             part.says(again[name])

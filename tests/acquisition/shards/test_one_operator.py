@@ -84,7 +84,7 @@ def test_a_second_operator_is_told_who_is_at_work(
     with operator(shards, 30.0) as other:
         assert shardpulse(["shards", *words, *named(shards)]) == 75
         said = capsys.readouterr().err
-        assert f"(process {other.pid}) has been at `shards drain somewhere` of these shards since" in said
+        assert f"(process {other.pid}) holds the cluster lock for `shards drain somewhere` since" in said
         assert shardpulse(["shards", "status", *named(shards)]) == 0  # who only looks needs no note
 
 
@@ -105,7 +105,7 @@ def test_who_finds_the_note_of_another_one_stops(shards: Shards) -> None:
         assert other.wait(timeout=20) == 75
         assert other.stdout is not None
         said = other.stdout.read().decode()
-    assert "this command has stopped: somebody@elsewhere (process 7) has been at `shards balance`" in said
+    assert "command aborted: somebody@elsewhere (process 7) holds the cluster lock for `shards balance`" in said
     assert note_in(shards) == lease.encode_note(NOTE)
 
 
@@ -119,7 +119,7 @@ def test_a_note_that_was_lost_with_its_shard_is_left_again(shards: Shards) -> No
 def test_what_is_no_note_is_told(shards: Shards, capsys: pytest.CaptureFixture[str]) -> None:
     leave(shards, b"\x1b[2J something")
     assert shardpulse(["shards", "balance", *named(shards)]) == 75
-    assert "shardpulse:operating holds b'\\x1b[2J something'" in capsys.readouterr().err
+    assert "shardpulse:operating contains b'\\x1b[2J something'" in capsys.readouterr().err
 
 
 def test_where_no_note_can_be_left_the_cluster_can_still_be_mended(shards: Shards) -> None:
@@ -131,7 +131,7 @@ def test_where_no_note_can_be_left_the_cluster_can_still_be_mended(shards: Shard
     said: list[str] = []
     with one_operator.only([keeper, *others], None, "shards balance", said.append):
         pass
-    assert "nobody else is kept from changing these shards meanwhile" in said[0]
+    assert "could not take the cluster lock; concurrent changes are possible" in said[0]
 
 
 def test_an_interrupt_of_the_user_stays_one(shards: Shards) -> None:

@@ -27,7 +27,7 @@ def test_what_is_as_it_should_be_stays() -> None:
     assert planned(MASTERS, FOLLOWING, []) == Placing([], [])
 
 
-def test_a_new_machine_gets_a_replica_of_another_one_and_gives_its_own() -> None:
+def test_new_machine_exchanges_replicas_with_another() -> None:
     plan = planned([*MASTERS, "4m"], FOLLOWING, ["4r"])
     assert plan == Placing([Step("4r", "1m"), Step("2r", "4m")], [])
 

@@ -38,7 +38,7 @@ def test_the_system_comes_before_the_wheel(tmp_path, monkeypatch):
     assert redis_binary.find() == redis_binary.RedisBinary(path, "7.4.1", "system")
 
 
-def test_the_copy_of_the_wheel_in_another_environment_is_none_of_the_system(tmp_path, monkeypatch):
+def test_wheel_copy_in_other_environment_is_not_a_system_server(tmp_path, monkeypatch):
     (tmp_path / "environment").mkdir()
     fake(tmp_path / "environment" / "bin", "6.2.14")
     (tmp_path / "environment" / "pyvenv.cfg").touch()

@@ -50,7 +50,10 @@ def shards(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> An
 
 def test_a_master_and_its_replica(servers: list[Address], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     named = ["--addresses", ",".join(map(str, servers))]
-    assert "cannot be masters with 2 replicas each" in shards(capsys, 2, "form", *named, "--replicas", "2").err
+    assert (
+        "cannot be divided into masters with 2 replicas each"
+        in shards(capsys, 2, "form", *named, "--replicas", "2").err
+    )
     assert "cluster fail" in shards(capsys, 69, "status", *named).out
     for _ in range(2):  # the second time nothing is left to do
         told = shards(capsys, 0, "form", *named, "--replicas", "1", "--json").out
@@ -61,11 +64,11 @@ def test_a_master_and_its_replica(servers: list[Address], capsys: pytest.Capture
         assert read_layout(cluster).partitions == 64
     assert f"replica of {servers[0]}, in sync" in shards(capsys, 0, "status", *named).out
     strange = ["--addresses", f"{servers[0]},127.0.0.1:{machine.free_ports(1)[0]}"]
-    assert f"shard {servers[0]} is a member of a cluster already" in shards(capsys, 2, "form", *strange).err
+    assert f"shard {servers[0]} is already a member of a cluster" in shards(capsys, 2, "form", *strange).err
     assert "balanced: 0 partitions" in shards(capsys, 0, "balance", *named).out
-    assert "name the server to add" in shards(capsys, 2, "add", *named).err
-    assert "with --addresses only" in shards(capsys, 2, "add", str(servers[0])).err
-    assert "'nobody' is no HOST:PORT" in shards(capsys, 2, "drain", "nobody", *named).err
+    assert "expected the server to add" in shards(capsys, 2, "add", *named).err
+    assert "only with --addresses" in shards(capsys, 2, "add", str(servers[0])).err
+    assert "invalid address 'nobody': expected HOST:PORT" in shards(capsys, 2, "drain", "nobody", *named).err
     assert "the last shard cannot be removed" in shards(capsys, 2, "drain", str(servers[0]), *named).err
     assert f"removed shard {servers[1]}: 0 partitions" in shards(capsys, 0, "remove", str(servers[1]), *named).out
     assert f"added shard {servers[1]}: 32 partitions" in shards(capsys, 0, "add", str(servers[1]), *named).out
@@ -80,12 +83,14 @@ def test_a_replica_takes_over_from_a_living_master(servers: list[Address], capsy
     for leaving, heir in ((master, replica), (replica, master)):
         told = json.loads(shards(capsys, 0, "handover", leaving, "--to", heir, *named, "--json").out)
         assert (told["shard"], told["heir"], told["slots"]) == (leaving, heir, 16384)
-        assert "owns no partitions: nothing" in shards(capsys, 0, "handover", leaving, *named).out
+        assert "owns no partitions; nothing" in shards(capsys, 0, "handover", leaving, *named).out
         with contextlib.closing(Cluster(servers)) as cluster:
             assert cluster.call("key", "GET", "key") == b"kept"
     wrong = f"127.0.0.1:{machine.free_ports(1)[0]}"
-    assert f"no shard {wrong} answers; there are " in shards(capsys, 2, "handover", wrong, *named).err
-    assert f"{master} is no replica of {master}" in shards(capsys, 2, "handover", master, "--to", master, *named).err
-    assert "'nobody' is no HOST:PORT" in shards(capsys, 2, "handover", "nobody", *named).err
+    assert (
+        f"shard {wrong} does not answer or is unknown; shards are " in shards(capsys, 2, "handover", wrong, *named).err
+    )
+    assert f"{master} is not a replica of {master}" in shards(capsys, 2, "handover", master, "--to", master, *named).err
+    assert "invalid address 'nobody': expected HOST:PORT" in shards(capsys, 2, "handover", "nobody", *named).err
     shards(capsys, 0, "remove", replica, *named)
-    assert "has no replica that could take over" in shards(capsys, 69, "handover", master, *named).err
+    assert "has no replica that can take over" in shards(capsys, 69, "handover", master, *named).err

@@ -127,7 +127,7 @@ def test_running_parts_take_another_password_and_lose_nothing(
         assert logs_in(secured, user, password) == [False] * 4
 
 
-def test_a_shard_with_other_users_is_named_and_a_replica_takes_over_with_the_same(
+def test_shard_with_other_users_is_named_and_replica_takes_over(
     secured: Secured, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def other_users(code: int) -> dict[str, list[str]]:
@@ -155,22 +155,22 @@ def test_a_password_file_that_is_just_being_exchanged_is_waited_for(secured: Sec
     own = tmp_path / "password"
     own.touch(0o600)
     user = as_now(secured, grants.PROBE)._replace(password_file=str(own))
-    with pytest.raises(ShardError, match=f"shards.password_file: {own} holds no password"):
+    with pytest.raises(ShardError, match=f"shards.password_file: no password in {own}"):
         Connection(secured.addresses[0], user)
     sender = Sender(1, secured.addresses[:1], user, 20.0)
     with contextlib.closing(sender):
-        eventually(lambda: sender.advance(time.monotonic()) or "holds no password" in sender.problem)
+        eventually(lambda: sender.advance(time.monotonic()) or "no password in" in sender.problem)
         own.write_text(f"{user.password}\n")
         eventually(lambda: sender.advance(time.monotonic()), 30)
 
 
 def test_passwords_change_on_all_shards_or_on_none(secured: Secured, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no rotation of probe was begun" in rotate(secured, capsys, "finish", grants.PROBE, code=2)
-    assert "has no user nobody" in rotate(secured, capsys, "begin", "nobody", grants.PROBE, code=69)
+    assert "no rotation of probe is in progress" in rotate(secured, capsys, "finish", grants.PROBE, code=2)
+    assert "lacks user nobody" in rotate(secured, capsys, "begin", "nobody", grants.PROBE, code=69)
     secured.children[0].kill()
     secured.children[0].wait()
     said = rotate(secured, capsys, "begin", grants.PROBE, code=69)
-    assert "passwords are changed on all shards or on none: " in said
+    assert "passwords must be changed on all shards: " in said
     coming = (secured.access.directory / "passwords" / "probe.next").read_text().strip()
     known = Credentials(grants.PROBE, coming, (), str(secured.ca))
     capsys.readouterr()

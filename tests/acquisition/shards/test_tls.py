@@ -215,7 +215,7 @@ def test_shards_of_others_are_added_emptied_and_removed(
         assert shown()[newcomer]["slots"] == keys.SLOTS // 4
         assert run("remove", newcomer)["partitions"] == 16
         assert sorted(shown()) == sorted(before)
-        assert f"there is no shard {newcomer}; there are " in run("remove", newcomer, code=2)
+        assert f"unknown shard {newcomer}; shards are " in run("remove", newcomer, code=2)
         assert {name: cluster.call(name, "GET", name) for name in values} == values
         for one in secured.spare:  # they know nobody, so that they can be taken again
             with contextlib.closing(Connection(one, secured.credentials(grants.OPERATOR))) as connection:
@@ -248,7 +248,7 @@ def test_the_record_format_is_raised_over_tls_while_a_filter_runs(secured: Secur
                 done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
                 assert done.returncode == 0, done.stderr
                 assert json.loads(done.stdout) == expected
-            eventually(lambda: f"writing records of format {NEWEST + 1} from now on" in heard(), says=heard)
+            eventually(lambda: f"now writing records of format {NEWEST + 1}" in heard(), says=heard)
             assert filtering.poll() is None
             written = cluster.gather([(copy, ("GET", copy)) for copy in keys.layouts()])
             assert {layout.decode(copy).record_format for copy in written} == {NEWEST + 1}
@@ -294,14 +294,15 @@ def _connected(address: Address) -> Connection | None:
 
 
 _FAILURES = [
-    ("expired", "has a certificate that has expired: issue another one"),
-    ("early", "has a certificate that is not valid yet: compare the clocks"),
+    ("expired", "has a certificate that has expired: issue a new one"),
+    ("early", "has a certificate that is not valid yet: check the clocks"),
     (
         "other",
-        f"has a certificate for other names than {NAME}: call it by one of those, or issue one for this name too",
+        f"has a certificate for names other than {NAME}: use one of those, or issue a certificate that "
+        "includes this name",
     ),
-    ("stranger", "has a certificate that no authority in"),
-    ("plain", ": name its TLS port, or leave out [shards] tls_ca"),
+    ("stranger", "has a certificate from an authority that is not in"),
+    ("plain", ": use its TLS port, or unset [shards] tls_ca"),
 ]
 
 
@@ -330,15 +331,15 @@ def test_what_is_wrong_is_said_in_one_line(
 
 def test_a_client_without_tls_is_told_to_use_it(secured: Secured) -> None:
     address, user = secured.addresses[0], secured.credentials(grants.READER)._replace(authority="")
-    with pytest.raises(ShardpulseError, match=r"if it speaks TLS only, set \[shards\] tls_ca"):
+    with pytest.raises(ShardpulseError, match=r"if it requires TLS, set \[shards\] tls_ca"):
         Connection(address, user)
     said = problem_of(Sender(1, [address], user, 20.0))
-    assert "if it speaks TLS only, set [shards] tls_ca" in said
+    assert "if it requires TLS, set [shards] tls_ca" in said
 
 
 def test_a_name_that_the_certificate_lacks(secured: Secured) -> None:
     by_address = Address("127.0.0.1", secured.addresses[0].port)
-    with pytest.raises(ShardpulseError, match=r"certificate for other names than 127\.0\.0\.1"):
+    with pytest.raises(ShardpulseError, match="certificate for names other than 127\\.0\\.0\\.1"):
         Connection(by_address, secured.credentials(grants.READER))
 
 
@@ -364,7 +365,7 @@ def test_a_wrong_password_and_a_revoked_user(secured: Secured) -> None:
 def test_off_loopback_nothing_is_said_without_tls_and_a_user(
     secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = "is not on loopback, so it takes TLS and a user: set [shards] tls_ca, username and password_file"
+    told = "is not on loopback: TLS and a user are required; set [shards] tls_ca, username and password_file"
     user = secured.credentials(grants.READER)
     with beyond_loopback() as server:
         address = Address(*server.getsockname()[:2])
@@ -373,7 +374,7 @@ def test_off_loopback_nothing_is_said_without_tls_and_a_user(
                 Connection(address, known)
             assert str(error.value) == f"shard {address} {told}"
             assert told in problem_of(Sender(1, [address], known, 20.0))
-        refused = pytest.raises(ShardpulseError, match="takes TLS and a user")
+        refused = pytest.raises(ShardpulseError, match="TLS and a user are required")
         with refused, join.clients_of([address], 20.0) as (client,):
             client.ping()
         config = tmp_path / "shardpulse.toml"
@@ -414,8 +415,8 @@ def heard(connection: socket.socket) -> bytes:
 
 @pytest.mark.parametrize(
     ("text", "mode", "code", "said"),
-    [(None, 0, 78, "cannot be read: No such file"), ("nothing", 0o644, 78, "holds no certificate"),
-     ("CA", 0o666, 78, "others may write")],
+    [(None, 0, 78, "cannot be read: No such file"), ("nothing", 0o644, 78, "contains no certificate"),
+     ("CA", 0o666, 78, "writable by other users")],
 )  # fmt: skip
 def test_an_authority_that_is_none(
     secured: Secured,

@@ -61,9 +61,7 @@ def not_refused(secured: Secured, number: int, user: str) -> list[str]:
 
 @pytest.mark.few
 @pytest.mark.skipif(bool(LACK), reason=f"FAILOVER OVER TLS IS NOT TESTED HERE: {LACK}")
-def test_all_users_go_on_at_the_replica_and_the_dead_master_follows_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_users_continue_at_replica_and_dead_master_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.ExitStack() as stack:
         secured = stack.enter_context(tls_cluster(tmp_path / "shards"))
         reader = secured.credentials(grants.READER)

@@ -159,7 +159,7 @@ def test_the_real_parts_can_do_all_that_they_do(
     assert rejections(secured) == before, running_parts.said()
 
 
-def test_named_addresses_of_local_shards_are_asked_with_their_passwords(
+def test_given_local_addresses_use_their_passwords(
     secured: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "shardpulse.toml"
@@ -250,12 +250,12 @@ def test_nobody_else_is_told_the_password(manner: str, start_cluster: StartClust
     command = [sys.executable, "-c", SQUATTER, str(address.port), manner]
     with said.open("wb") as out, started(command, stdout=out, stderr=subprocess.STDOUT):
         eventually(lambda: "listens" in said.read_text(), says=said.read_text)
-        with pytest.raises(ShardError, match=r"not believed to be a shard.*uid 12345"):
+        with pytest.raises(ShardError, match=r"not trusted as a shard.*uid 12345"):
             Cluster(seeds).masters()
         with pytest.raises(ShardError, match="uid 12345"):
             Connection(address, Credentials("probe", "secret", ours()))
         sender = Sender(1, seeds, None, 5.0)
-        eventually(lambda: _goes_on(sender) or "not believed" in sender.problem, says=lambda: sender.problem)
+        eventually(lambda: _goes_on(sender) or "not trusted" in sender.problem, says=lambda: sender.problem)
         sender.close()
         rows = shard_status.read(shards.shards, credentials=shards.credentials)
         assert not any(row.answering for row in rows)
@@ -282,7 +282,7 @@ def test_strangers_do_not_get_into_the_cluster(start_cluster: StartCluster, tmp_
             assert len(connection.call("CLUSTER", "NODES").splitlines()) == 1
 
 
-def test_a_certificate_that_cannot_be_made_is_an_error_and_no_open_bus(
+def test_failed_certificate_is_an_error_without_open_bus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_cluster: StartCluster
 ) -> None:
     require("openssl")
@@ -293,6 +293,6 @@ def test_a_certificate_that_cannot_be_made_is_an_error_and_no_open_bus(
     broken.write_text("#!/bin/sh\necho no randomness >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
-    with pytest.raises(CannotCreateError, match=r"no certificate for the cluster bus .* no randomness"):
+    with pytest.raises(CannotCreateError, match=r"cannot create a certificate for the cluster bus .* no randomness"):
         start_shards(1, tmp_path / "state", secured=True)
     assert not (tmp_path / "state").exists()

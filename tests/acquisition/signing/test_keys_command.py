@@ -51,8 +51,8 @@ def test_nothing_is_overwritten_unasked(masters: Path, capsys: Captured) -> None
     kept = path.read_text()
     assert shardpulse(["keys", "host", str(masters), "web-1", "--out", str(path.parent)]) == 73
     assert capsys.readouterr().err.splitlines() == [
-        f"shardpulse: error: {masters} is there and is not overwritten",
-        f"shardpulse: error: {path} is there and is not overwritten",
+        f"shardpulse: error: {masters} already exists",
+        f"shardpulse: error: {path} already exists",
     ]
     assert (masters.read_text(), path.read_text()) == (before, kept)
 
@@ -81,16 +81,16 @@ def test_masters_are_exchanged_one_at_a_time(masters: Path, capsys: Captured) ->
 def test_a_key_of_another_host_is_told(masters: Path) -> None:
     (path,) = made(masters, "web-1")
     with pytest.raises(
-        ConfigError, match=f"{path} holds the key of host .* this host is web-2 .*`shardpulse keys host`"
+        ConfigError, match=f"{path} contains the key of host .* this host is web-2 .*`shardpulse keys host`"
     ):
         files.read_host_key(str(path), "web-2")
 
 
 def test_the_files_are_not_taken_for_each_other(masters: Path, capsys: Captured) -> None:
     (path,) = made(masters, "web-1")
-    with pytest.raises(ConfigError, match="a master key, which is for filters and archivers alone"):
+    with pytest.raises(ConfigError, match="a master key, which is only for filters and archivers"):
         files.read_host_key(str(masters), "web-1")
-    with pytest.raises(ConfigError, match="a host's key, where masters were expected"):
+    with pytest.raises(ConfigError, match="a host key, expected masters"):
         files.read_masters(str(path), "masters")
 
 
@@ -109,9 +109,9 @@ def test_what_is_no_secret_is_refused(tmp_path: Path, text: str, capsys: Capture
 
 def test_what_others_may_read_is_no_secret(masters: Path) -> None:
     masters.chmod(0o644)
-    with pytest.raises(ConfigError, match="others may read"):
+    with pytest.raises(ConfigError, match="readable by other users"):
         files.read_masters(str(masters), "masters")
-    with pytest.raises(NoInputError, match="cannot be read"):
+    with pytest.raises(NoInputError, match="cannot read"):
         files.read_masters(str(masters.parent / "none"), "masters")
 
 

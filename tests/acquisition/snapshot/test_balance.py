@@ -65,10 +65,10 @@ def test_a_probe_that_stopped_in_order_has_nothing_pending() -> None:
     ("status", "known", "words"),
     [
         (sent(), done(100)._replace(applied=101), "1 samples are counted more than once"),
-        (sent(), done(90)._replace(applied=80), "10 samples are not accounted for"),
+        (sent(), done(90)._replace(applied=80), "10 samples are unaccounted for"),
         (sent(), done(90)._replace(lost=10), "10 samples are counted more than once"),
         (None, done(90)._replace(before=1), "1 samples are counted more than once"),
-        (sent(), done(90)._replace(invalid=91), "91 are said to be invalid"),
+        (sent(), done(90)._replace(invalid=91), "applied samples are reported invalid"),
         (sent(), done(90)._replace(frames=91), "91 frames applied"),
         (sent(), done(120)._replace(sequence=100), "number 100, 120 samples made"),
         (sent(), done(80)._replace(applied=85, made=85), "number 80, 85 samples made"),
@@ -76,7 +76,7 @@ def test_a_probe_that_stopped_in_order_has_nothing_pending() -> None:
         (sent()._replace(made=200), done(100), "number 100, 200 samples made"),
         (sent()._replace(made=90), done(100), "number 100, 90 samples made"),
         (sent()._replace(sent_samples=79), done(80), "number 80, 79 samples made"),
-        (sent()._replace(floor_samples=1), done(80), "ring no longer holds (number 0, 1 samples"),
+        (sent()._replace(floor_samples=1), done(80), "no longer in the probe's ring (number 0, 1 samples"),
         (sent()._replace(frames=0), done(80), "number 0, 100 samples made"),
     ],
 )
@@ -131,6 +131,6 @@ def test_what_was_applied_is_not_lost_when_the_filters_record_is_gone() -> None:
     assert (found.before, found.applied, found.lost, found.pending, found.faults) == (10, 0, 0, 90, ())
 
 
-def test_what_no_filter_has_ever_applied_is_lost_when_the_ring_has_dropped_it() -> None:
+def test_unapplied_frame_dropped_from_ring_is_lost() -> None:
     found = account(sent(floor=11, dropped=10), None)
     assert (found.before, found.lost, found.pending, found.faults) == (0, 10, 90, ())

@@ -132,9 +132,7 @@ def test_balance_holds_at_every_moment_although_entries_vanish(make_pipeline: Ma
     assert auditor.newest[SET].resent_frames > 0
 
 
-def test_loss_by_overflow_is_counted_exactly_and_never_before_it_happens(
-    make_pipeline: MakePipeline, shards: Shards
-) -> None:
+def test_overflow_loss_is_counted_exactly_and_not_early(make_pipeline: MakePipeline, shards: Shards) -> None:
     outbox = Outbox(None, 16384)
     pipeline = make_pipeline(outbox=outbox, position_interval=0.1)
     pipeline.start_filter()
@@ -156,7 +154,7 @@ def test_loss_by_overflow_is_counted_exactly_and_never_before_it_happens(
     assert auditor.newest[SET].dropped >= given_up[SET]  # with what was applied before the probe knew it
 
 
-def test_a_probe_that_is_killed_leaves_its_account_and_the_next_one_goes_on(
+def test_killed_probe_leaves_account_and_next_one_continues(
     make_pipeline: MakePipeline, shards: Shards, tmp_path: Any
 ) -> None:
     ring = str(tmp_path / "ring")

@@ -145,10 +145,10 @@ def test_one_alone_on_its_shard_needs_witnesses_of_all_others() -> None:
 def test_blindness_names_the_causes() -> None:
     found = look([60.0, 60.0], partitions={0: SEEN._replace(held=False)})
     assert causes.blindness(found) == (
-        "no host can be seen since 00:16:35Z; 2 of 2: no filter worker holds its partition"
+        "no host is visible since 00:16:35Z; 2 of 2: no filter worker holds its partition"
     )
-    assert causes.blindness(look([2.0, 2.0])) == "no host can be seen since 00:16:38Z; 2 of 2: late"
-    assert causes.blindness(look([60.0, 2.0])).startswith("no host can be seen since 00:16:38Z; ")
+    assert causes.blindness(look([2.0, 2.0])) == "no host is visible since 00:16:38Z; 2 of 2: late"
+    assert causes.blindness(look([60.0, 2.0])).startswith("no host is visible since 00:16:38Z; ")
     assert causes.blindness(look([2.0]), ["the clock"]).endswith("late; the clock")
     assert causes.blindness(look([2.0, 0.5])) == ""
     assert causes.blindness([]) == ""

@@ -32,7 +32,7 @@ def reading() -> list[list[int]]:
         return [[number] for number in range(5000)]
 
 
-def test_a_reading_is_followed_by_a_collection_only_where_these_are_often() -> None:
+def test_collection_follows_reading_only_if_readings_are_frequent() -> None:
     before = collections()
     kept = [reading(), [[number] for number in range(1000)]]  # more than lists of before that are kept for reuse
     assert collections() > before

@@ -18,7 +18,7 @@ def test_a_name_belongs_to_the_id_that_is_made_of_it() -> None:
     assert names_of({EVIL: "\ud800", WEB: "web-0"})[EVIL] == f"{EVIL:016x}"
 
 
-def test_where_ids_are_made_of_no_names_the_first_has_a_name_until_it_is_forgotten() -> None:
+def test_first_host_keeps_name_until_forgotten_without_named_ids() -> None:
     names = HostNames()
     assert [names.name(host, "web-0") for host in (1, 2, 1)] == ["web-0", f"{2:016x}", "web-0"]
     names.forget({2})

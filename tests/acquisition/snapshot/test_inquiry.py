@@ -109,9 +109,9 @@ def test_witnesses_are_those_that_were_heard_all_the_time(cluster: Cluster) -> N
 def test_where_no_partition_can_be_read_each_shard_s_words_are_told() -> None:
     """Of two, one is gone; the other says why it answers nothing."""
     layout = Layout()
-    gone = ShardError("shard 127.0.0.1:7600 cannot be reached: refused")
+    gone = ShardError("shard 127.0.0.1:7600 is unreachable: refused")
     replies = [gone if number % 2 == 0 else ReplyError("CLUSTERDOWN The cluster is down") for number in range(64)]
-    with pytest.raises(ShardError, match=r"7600 cannot be reached.*; shard: CLUSTERDOWN .*two have no majority"):
+    with pytest.raises(ShardError, match=r"7600 is unreachable.*; shard: CLUSTERDOWN .*two masters have no majority"):
         PositionReader(layout).take(replies, NOW)
 
 
@@ -124,7 +124,7 @@ def test_where_no_partition_can_be_read_each_shard_s_words_are_told() -> None:
         (1.0, {}, "silent"),
     ],
 )
-def test_a_silent_host_whose_probe_says_that_it_is_refused_is_not_down(
+def test_silent_host_with_refused_probe_is_not_down(
     scene: Scene, ago: float, said: dict[str, object], cause: str
 ) -> None:
     host = host_id(SILENT)

@@ -106,7 +106,7 @@ def test_copy_that_was_restored_under_another_name_is_another_vm() -> None:
 # ---------------------------------------------------------------- the rule: one migration after another
 
 
-def test_the_source_keeps_the_vm_until_it_stands_still_and_the_destination_runs() -> None:
+def test_source_keeps_vm_until_destination_runs() -> None:
     assert where(process("a", 0, WORKS)) == ("a", RUNNING, ())
     assert where(process("a", 0, WORKS), incoming("b", 100)) == ("a", MIGRATING, ("b",))
     assert where(process("a", 0, STOOD_STILL), incoming("b", 100)) == ("a", MIGRATING, ("b",))  # idle, or paused
@@ -116,7 +116,7 @@ def test_the_source_keeps_the_vm_until_it_stands_still_and_the_destination_runs(
     assert where(incoming("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
 
 
-def test_a_process_that_has_not_run_what_it_was_started_to_receive_does_not_make_the_vm_idle() -> None:
+def test_receiving_process_does_not_make_vm_idle() -> None:
     assert where(incoming("b", 100)) == ("b", ARRIVING, ())
     assert where(incoming("b", 100, NOTHING)) == ("b", ARRIVING, ())
     assert where(incoming("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
@@ -124,7 +124,7 @@ def test_a_process_that_has_not_run_what_it_was_started_to_receive_does_not_make
     assert where(incoming("b", 100, kvm=False)) == ("b", RUNNING, ())
 
 
-def test_where_no_guest_time_is_counted_a_process_that_works_has_arrived() -> None:
+def test_busy_process_has_arrived_if_no_guest_time_is_counted() -> None:
     assert where(incoming("b", 100, accounted=False)) == ("b", ARRIVING, ())
     assert where(incoming("b", 100, accounted=False, cpu=Meter(0.0, 0.3))) == ("b", RUNNING, ())
     assert where(incoming("b", 100, cpu=Meter(0.5, 0.3))) == ("b", ARRIVING, ())  # what it receives takes CPU
@@ -146,7 +146,7 @@ def test_source_and_destination_are_named_whoever_has_the_vm() -> None:
     assert (alone.source, alone.destination, alone.other_host) == (None, None, None)
 
 
-def test_a_source_that_is_late_or_down_keeps_a_vm_that_runs_nowhere_else() -> None:
+def test_late_source_keeps_vm_that_runs_nowhere_else() -> None:
     before = Meter(None, 0.6)  # of its newest record
     for state in (LATE, DOWN):
         source = process("a", 0, before, host_state=state, age_seconds=12.0)
@@ -157,7 +157,7 @@ def test_a_source_that_is_late_or_down_keeps_a_vm_that_runs_nowhere_else() -> No
         assert where(unknown, incoming("b", 100)) == ("a", MIGRATING, ("b",))
 
 
-def test_a_vm_started_again_after_its_host_went_down_is_where_it_runs_and_does_not_migrate() -> None:
+def test_vm_restarted_elsewhere_is_placed_without_migration() -> None:
     lost = process("a", 0, Meter(None, 0.6), host_state=DOWN)
     assert where(lost, process("b", 100, NEVER)) == ("a", MIGRATING, ("b",))  # it boots, and has run nothing yet
     assert where(lost, process("b", 100, WORKS)) == ("b", RUNNING, ())
@@ -171,7 +171,7 @@ def test_a_destination_that_went_late_keeps_what_it_had_taken_over() -> None:
     assert where(process("a", 0, STOOD_STILL), taken._replace(host_state=DOWN, unheard=True)) == ("a", RUNNING, ())
 
 
-def test_what_only_a_table_names_counts_as_long_as_nothing_else_has_run() -> None:
+def test_entity_known_from_table_counts_until_another_has_run() -> None:
     stale = process("a", None, NOTHING, host_state=LATE, certain=False)
     assert where(stale, incoming("b", 100)) == ("a", MIGRATING, ("b",))
     assert where(stale, process("b", 100, STOOD_STILL)) == ("b", RUNNING, ())
@@ -276,7 +276,7 @@ def test_where_guest_time_is_not_booked_vcpu_time_decides(
     assert where(emulated("a", 0, older), emulated("b", 100, younger, incoming=True))[:2] == expected
 
 
-def test_guest_that_was_never_received_is_not_where_its_process_burns_cpu() -> None:
+def test_busy_process_of_unreceived_guest_is_not_its_place() -> None:
     waiting = emulated("b", 100, Meter(0.0, 0.0001), incoming=True)
     assert where(emulated("a", 0, STOOD_STILL, host_state=DOWN), waiting)[0] == "a"
     assert where(waiting)[:2] == ("b", ARRIVING)
@@ -342,7 +342,7 @@ def test_there_is_one_place_whatever_is_reported(evidence: list[VmEvidence], ran
 
 
 @given(EVIDENCE)
-def test_a_process_that_never_ran_the_guest_takes_it_from_none_that_has(evidence: list[VmEvidence]) -> None:
+def test_process_without_guest_time_does_not_take_the_vm(evidence: list[VmEvidence]) -> None:
     placed = settle("u", evidence)
     oldest = placed.evidence[0]
     (place,) = (each for each in evidence if (each.host_id, each.entity_id) == (placed.host_id, placed.entity_id))

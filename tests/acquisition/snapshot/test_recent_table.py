@@ -76,7 +76,7 @@ def test_where_the_way_back_would_magnify_rounding_no_average_is_told() -> None:
     assert next(one.smoothed for one in held.series(11, "cpu")) is None
 
 
-def test_a_newcomer_begins_with_its_first_valid_value_and_so_does_who_comes_back() -> None:
+def test_new_or_returning_entity_starts_at_first_valid_value() -> None:
     samples = [(1, 0.5, 0), (2, 0.5, 0), (3, 9.0, GONE), (4, 9.0, codes.RANGE), (5, 1.0, 0), (6, 1.0, 0)]
     found = recent_of(ring(("cpu",), [(11, 2)], samples))
     assert found is not None

@@ -87,7 +87,7 @@ def test_without_one_right_nobody_is_down_and_nothing_looks_calm(
                     assert told, seen
                     assert right.upper().replace("|", " ") in told[0] or f"{right}:" in told[0]
                     assert "shard 127.0.0.1:" in told[0]
-                    assert "give the user this right" in told[0]
+                    assert "grant the user this right" in told[0]
                 assert {host for host, state in seen.items() if state == DOWN} <= {SILENT, f"{host_id(SILENT):016x}"}
                 if right not in ("names", "began", "hgetall"):  # of "hgetall": its partition has not changed
                     assert DOWN not in seen.values()

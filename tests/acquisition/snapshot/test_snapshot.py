@@ -185,7 +185,7 @@ def test_a_clock_that_steps_back_an_hour(scene: Scene, reader: SnapshotReader) -
     scene.host("web1", [back + 1, back + 2], lag=3600.0)
     found = block(reader.coherent(), "web1")
     assert found.state == LATE
-    assert "arrive 3600.0 s after their time" in found.reason
+    assert "arrive 3600.0 s late" in found.reason
     assert len(found.entities) == len(rows)
 
 
@@ -213,7 +213,7 @@ def test_a_stale_record_in_the_slot_is_not_taken(scene: Scene, reader: SnapshotR
     assert block(snapshot, "web1").state == LATE
     assert block(snapshot, "other").reason == f"tick {TICK} is of an older epoch"
     scene.host("skipped", [TICK - 1, TICK + 1])
-    assert block(reader.coherent(), "skipped").reason.endswith(f"no longer kept; the newest is {TICK + 1}")
+    assert block(reader.coherent(), "skipped").reason.endswith(f"missed or expired; the newest is {TICK + 1}")
 
 
 def test_a_record_committed_between_the_reads_is_newer_and_taken(scene: Scene, reader: SnapshotReader) -> None:
@@ -368,8 +368,8 @@ def test_damaged_positions_and_names(scene: Scene, reader: SnapshotReader) -> No
     found = next(b for b in snapshot.blocks if b.host_id == host_id("bad"))
     assert (found.state, found.damage) == (LATE, "payload")
     assert "position record" in found.reason
-    assert any("no HOST:SET" in error for error in snapshot.errors)
-    assert any("no table" in error for error in snapshot.errors)
+    assert any("expected HOST:SET" in error for error in snapshot.errors)
+    assert any("invalid table" in error for error in snapshot.errors)
     assert [row.entity for row in snapshot.rows(host=f"{host_id('bad'):016x}")] == ["?"]
     assert block(snapshot, "good").state == CURRENT
 
@@ -411,7 +411,7 @@ def test_matrix_and_rows_agree(scene: Scene, reader: SnapshotReader) -> None:
     assert snapshot.matrix("processes", "no such metric").mean.shape == (0,)
 
 
-def test_an_average_is_shown_as_long_as_its_last_valid_value_is_no_past(scene: Scene, reader: SnapshotReader) -> None:
+def test_average_is_shown_until_last_valid_value_is_too_old(scene: Scene, reader: SnapshotReader) -> None:
     ages = (2.9, 3.1, 300.0, float("nan"))
     scene.host("web1", [TICK], exceptions=[(place, codes.MISSING, age) for place, age in enumerate(ages)])
     slow = ticks.coherent_tick(NOW, 10.0, 0.5)

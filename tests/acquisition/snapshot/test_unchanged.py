@@ -121,7 +121,7 @@ def test_the_second_reading_asks_once(world: World) -> None:
     assert rounds() == 1
 
 
-def test_a_commit_is_seen_at_once_and_only_its_partition_is_read_again(world: World) -> None:
+def test_commit_is_seen_at_once_and_rereads_only_its_partition(world: World) -> None:
     world.read()
     world.fill(["b"], [TICK - 2, TICK - 1])  # it went back: the tick is no longer there
     key = world.scene.record_key("b", "processes", TICK)
@@ -178,7 +178,7 @@ def test_partitions_that_are_emptied_are_seen(world: World) -> None:
     tag = world.scene.tag(host_id("a"))
     for key in (keys.commit(tag), keys.applied(tag)):
         world.scene.put(key, "DEL", key)
-    assert "shards have lost" in " ".join(world.read()[0].errors)
+    assert "shards have just lost" in " ".join(world.read()[0].errors)
     world.clock.now += 100.0
     assert set(states(world.read()[0])) == {"b", "c"}
 

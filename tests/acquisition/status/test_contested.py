@@ -18,7 +18,7 @@ def test_status_says_which_machines_have_one_name(said: object, told: str) -> No
     (finding,) = (
         each
         for each in of_hosts([row, row], {7: Status("web", 99.9, {}, {"probe": said})}, 100.0, 10.0)
-        if "second sender uses this name" in each.text
+        if "two senders use this name" in each.text
     )
     assert (finding.kind, finding.about) == (STALE, "host web")
     assert finding.text.endswith(f"one of them: {told}" if told else "([host] name)")

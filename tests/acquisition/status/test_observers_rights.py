@@ -97,9 +97,7 @@ def told_of(found: Health) -> list[Finding]:
 
 
 @pytest.mark.parametrize("right", [*KINDS, *COMMANDS])
-def test_one_shards_refusal_is_a_finding_and_everywhere_it_is_the_answer(
-    scene: Scene, shards: Shards, right: str
-) -> None:
+def test_refusal_of_one_shard_is_a_finding_of_all_an_error(scene: Scene, shards: Shards, right: str) -> None:
     before = look(shards)
     assert before.books is not None
     assert {row.host_name for row in before.books.accounts if row.balanced and row.known} == set(HOSTS)
@@ -114,14 +112,14 @@ def test_one_shards_refusal_is_a_finding_and_everywhere_it_is_the_answer(
     assert named, found.findings
     assert {one.kind for one in new} == {STALE}
     assert any(right.upper().replace("|", " ") in one.text or f"{right}:" in one.text for one in named), named
-    assert all("give the user this right on this shard" in one.text for one in named)
+    assert all("grant the user this right on this shard" in one.text for one in named)
     assert sum(row.slots for row in found.shards) == keys.SLOTS
     assert found.books is not None
     elsewhere = {host for host in HOSTS if scene.cluster.owner(keys.commit(scene.tag(host_id(host)))) != refusing}
     assert elsewhere <= {row.host_name for row in found.books.accounts if row.balanced and row.known}
     for address in shards.addresses:
         rule(address, *allowed(right))
-    with pytest.raises(PermissionRefused, match="give the user this right"):
+    with pytest.raises(PermissionRefused, match="grant the user this right"):
         look(shards)
     for address in shards.addresses:
         rule(address, *allowed())
@@ -132,11 +130,11 @@ def test_who_lacks_the_layout_everywhere_reads_nothing(scene: Scene, shards: Sha
     for right in ("layout", "cluster|slots"):
         for address in shards.addresses:
             rule(address, *allowed(right))
-        with pytest.raises(PermissionRefused, match="give the user this right"):
+        with pytest.raises(PermissionRefused, match="grant the user this right"):
             look(shards)
 
 
-def test_the_command_shows_the_rest_and_ends_with_69_for_one_shard_and_77_for_all(
+def test_refusal_exits_69_for_one_shard_and_77_for_all(
     scene: Scene, shards: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "password").touch(0o600)

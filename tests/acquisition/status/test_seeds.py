@@ -29,14 +29,14 @@ def look(shards: Shards, nobody: Address) -> tuple[set[str], dict[str, str], str
     )
 
 
-def test_an_address_that_no_member_knows_is_noted_while_others_serve_everything(start_cluster: StartCluster) -> None:
+def test_unknown_address_is_noted_while_others_serve_all(start_cluster: StartCluster) -> None:
     shards = start_cluster(3, replicas=1)
     nobody = Address("127.0.0.9", shards.addresses[0].port)
     rows, kinds, said = look(shards, nobody)
     assert str(nobody) not in rows
     assert len(rows) == 6
     assert kinds[f"shard {nobody}"] == NOTE
-    assert "is a member of nothing and does not answer (cannot be reached" in said
+    assert "is not a member and does not answer (is unreachable" in said
 
 
 def test_a_member_that_is_dead_stays_down_beside_it(start_cluster: StartCluster) -> None:

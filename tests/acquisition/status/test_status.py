@@ -82,7 +82,7 @@ def test_what_json_does_not_know_is_written_as_text() -> None:
     ],
 )
 def test_bytes_that_are_no_status(data: bytes) -> None:
-    with pytest.raises(FrameError, match="no status record"):
+    with pytest.raises(FrameError, match="invalid status record"):
         status.decode(data)
 
 

@@ -52,7 +52,7 @@ def scene(start_cluster: Callable[..., Shards]) -> Iterator[Scene]:
 def test_status_and_readers_say_that_a_shard_is_full(scene: Scene) -> None:
     scene.limit(1 << 20)
     found = scene.findings()
-    (told,) = (each for each in found.findings if "is full" in each.text)
+    (told,) = (each for each in found.findings if "is out of memory" in each.text)
     assert (told.kind, told.about) == (STALE, f"shard {scene.shards.addresses[0]}")
     assert verdict_of(found) is not Verdict.OK
     stale = dict(dict(families(found, {}, {}))[FINDINGS])['kind="stale"']
@@ -62,7 +62,7 @@ def test_status_and_readers_say_that_a_shard_is_full(scene: Scene) -> None:
     assert {(block.state, block.cause) for block in snapshot.blocks} == {(states.UNKNOWN, states.FULL)}
     assert states.CAUSES[states.FULL] in snapshot.blind
     scene.limit(ROOM)
-    assert not any("is full" in each.text for each in scene.findings().findings)
+    assert not any("is out of memory" in each.text for each in scene.findings().findings)
 
 
 def test_who_has_room_again_is_seen_again(scene: Scene) -> None:

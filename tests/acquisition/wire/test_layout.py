@@ -42,7 +42,7 @@ def test_every_format_is_read_and_the_newest_is_written() -> None:
         assert getattr(newest, name) == module.VERSION
 
 
-@pytest.mark.parametrize(("number", "words"), [(record_format.NEWEST + 1, "a newer one here"), (0, "between")])
+@pytest.mark.parametrize(("number", "words"), [(record_format.NEWEST + 1, "a newer one here"), (0, "intermediate")])
 def test_formats_that_are_not_known(number: int, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         record_format.versions(number)

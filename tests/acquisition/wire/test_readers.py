@@ -35,7 +35,7 @@ def test_round_trips(entry: bytes, number: int) -> None:
 @pytest.mark.parametrize("data", [b"", b"garbage", b"1-1", b"1 1", b"1-1 x", b"99999999999999999999-0 1", b"\xff 1"])
 def test_bytes_that_are_none(data: bytes) -> None:
     for decode in (readers.decode, readers.decode_cut):
-        with pytest.raises(FrameError, match="is no"):
+        with pytest.raises(FrameError, match="invalid"):
             decode(data)
 
 

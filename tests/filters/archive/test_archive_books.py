@@ -88,8 +88,8 @@ def test_each_host_balances_at_every_moment(
 
     key = keys.archived(streams.tag(7))
     cluster.call(key, "SET", key, archived.encode([found[7]._replace(archived=1500)]))
-    assert "100 NOT ACCOUNTED FOR" in asked(capsys, EXIT_UNBALANCED, shards, "archive", "status")
-    assert "are not accounted for" in asked(capsys, EXIT_UNBALANCED, shards, "status")
+    assert "100 UNACCOUNTED FOR" in asked(capsys, EXIT_UNBALANCED, shards, "archive", "status")
+    assert "are unaccounted for" in asked(capsys, EXIT_UNBALANCED, shards, "status")
 
 
 def test_a_tombstone_is_counted_once_whatever_is_read_again() -> None:

@@ -51,12 +51,16 @@ def test_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     secret = tmp_path / "secret"
     roles_of = ["archive", "roles", "--archive", "postgresql://postgres@/x?host=/nonexistent"]
     for arguments, code, said in (
-        (["archive", "migrate", "--archive", "postgresql://u:s3cret@h/x"], EXIT_USAGE, "can be seen by others"),
-        (["archive", "migrate", "--archive", "postgresql://u@h/x?password=s3cret"], EXIT_USAGE, "seen by others"),
-        (["archive", "migrate", "--archive", "mysql://h/x"], EXIT_USAGE, "not mysql://"),
+        (["archive", "migrate", "--archive", "postgresql://u:s3cret@h/x"], EXIT_USAGE, "is visible to other users"),
+        (
+            ["archive", "migrate", "--archive", "postgresql://u@h/x?password=s3cret"],
+            EXIT_USAGE,
+            "visible to other users",
+        ),
+        (["archive", "migrate", "--archive", "mysql://h/x"], EXIT_USAGE, "invalid archive URL mysql://"),
         (["archive", "migrate", "--archive", f"{tmp_path}/no/x.db"], EXIT_UNAVAILABLE, "unable to open"),
-        (["archive", "roles", "--archive", f"{tmp_path}/x.db"], EXIT_USAGE, "roles are PostgreSQL's"),
-        ([*roles_of, "--writer-password-file", str(secret)], EXIT_NO_INPUT, "cannot be read"),
+        (["archive", "roles", "--archive", f"{tmp_path}/x.db"], EXIT_USAGE, "roles require PostgreSQL"),
+        ([*roles_of, "--writer-password-file", str(secret)], EXIT_NO_INPUT, "cannot read"),
         (roles_of, EXIT_UNAVAILABLE, "/nonexistent"),
     ):
         assert main(arguments) == code, arguments

@@ -191,7 +191,7 @@ def test_an_epoch_that_begins_is_told_and_is_a_series_of_its_own() -> None:
     assert sum('"restart"' in event for event in rows.events) == 1
 
 
-def test_a_stream_that_begins_anew_with_older_ids_is_read_and_nothing_is_doubled() -> None:
+def test_restarted_stream_with_older_ids_is_read_without_doubles() -> None:
     rows = Rows()
     frames = [frame(n, BEGAN + n) for n in range(1, 300)]
     partition = follow(entries(frames[:200]), rows)
@@ -231,7 +231,7 @@ def test_garbage_stops_nothing() -> None:
     assert_equal(rows, reference([wire.decode(fields[1]) for _, fields in good]))
 
 
-def test_a_host_has_so_many_new_episodes_a_minute_whatever_they_are_of() -> None:
+def test_new_episodes_per_host_and_minute_are_limited() -> None:
     rows = Rows()
     partition = opened(rows)
     wrong = bytes([RANGE]) * 700

@@ -24,9 +24,7 @@ def nearest_rank(values: list[float]) -> float:
 @example([0.0], [])
 @example([3.4028234663852886e38, -3.4028234663852886e38], [1])
 @example([1e-45] * 20 + [-1e-45], [])
-def test_a_percentile_of_sketches_that_were_added_up_is_off_by_one_percent_at_most(
-    values: list[float], cuts: list[int]
-) -> None:
+def test_percentile_of_merged_sketches_is_within_one_percent(values: list[float], cuts: list[int]) -> None:
     whole = np.full((len(values), 2, 3), np.nan, np.float32)
     whole[:, 1, 2] = values
     parts = [part for part in np.split(whole, sorted(min(cut, len(values)) for cut in cuts)) if len(part)]
@@ -60,7 +58,7 @@ def minute(number: int, values: np.ndarray[tuple[int, ...], np.dtype[np.float32]
     )
 
 
-def test_longer_levels_have_percentiles_of_all_their_samples_and_late_ones_change_none() -> None:
+def test_coarse_levels_have_exact_percentiles_despite_late_samples() -> None:
     samples = np.random.default_rng(1).lognormal(0.0, 2.0, (5, 60)).astype(np.float32)
     (whole,) = coarser([minute(n, part) for n, part in enumerate(samples)], FIVE_MINUTES)
     wanted = nearest_rank(samples.ravel().tolist())

@@ -94,7 +94,7 @@ def _kill_while_it_works(database: PostgreSQL, follower: Follower) -> None:
     psutil.wait_procs(everybody, 20)
 
 
-def test_of_two_archivers_the_one_that_slept_beyond_its_lease_writes_nothing(cluster: Cluster, migrated: str) -> None:
+def test_archiver_with_expired_lease_writes_nothing(cluster: Cluster, migrated: str) -> None:
     streams = Streams(cluster)
     streams.push(0, 200)
     with open_store(migrated) as one_store, open_store(migrated) as other_store:

@@ -140,7 +140,12 @@ def test_a_disk_that_is_full_at_the_start(cluster: Cluster, shards: Shards, tmp_
             process.terminate()
             assert process.wait(PATIENCE) == 0
     lines = log.read_text().splitlines()
-    assert ["full" in lines[0], "waiting" in lines[0], "room again" in lines[1], "following" in lines[2]] == [True] * 4
+    assert [
+        "full" in lines[0],
+        "waiting" in lines[0],
+        "space available again" in lines[1],
+        "following" in lines[2],
+    ] == [True] * 4
 
 
 @pytest.mark.slow

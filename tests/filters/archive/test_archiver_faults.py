@@ -68,9 +68,7 @@ def test_connections_that_are_cut_and_a_database_that_takes_no_writes(
 
 
 @pytest.mark.slow
-def test_a_standby_that_is_older_than_what_was_published_is_filled_again(
-    cluster: Cluster, postgresql: PostgreSQL, database: str, store: Store
-) -> None:
+def test_older_standby_is_refilled(cluster: Cluster, postgresql: PostgreSQL, database: str, store: Store) -> None:
     streams = Streams(cluster)
     follower = archiver(cluster, store)
     streams.push(0, 150)
@@ -129,7 +127,7 @@ def test_an_archiver_ends_soon_while_its_database_hangs(
     streams.assert_archived(url)
 
 
-def test_a_row_that_cannot_be_stored_is_put_aside_and_the_rest_is_stored(cluster: Cluster, migrated: str) -> None:
+def test_unstorable_row_is_rejected_and_others_are_stored(cluster: Cluster, migrated: str) -> None:
     streams = Streams(cluster)
     broken = {one.tick // 60 * 60: one for one in streams.frames[8] if one.tick % 60 == 0}
     (bad, *_) = sorted(broken)[1:]

@@ -43,7 +43,7 @@ def sets_of(follower: Follower) -> int:
     return len(vars(follower)["_followed"][PARTITION].books)
 
 
-def test_what_has_gone_leaves_the_memory_and_is_known_when_it_comes_back(cluster: Cluster, migrated: str) -> None:
+def test_vanished_host_is_evicted_and_known_on_return(cluster: Cluster, migrated: str) -> None:
     waves = [wave(cluster, number) for number in range(8)]
     held, sets = [], []
     with open_store(migrated) as store:

@@ -50,7 +50,7 @@ class Scene:
         return readers.decode(self.cluster.call(self.key, "HGET", self.key, "archive"))
 
 
-def test_archiver_that_dies_before_a_write_is_durable_leaves_it_to_the_next(
+def test_write_of_dying_archiver_is_repeated_by_next(
     cluster: Cluster, migrated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_store(migrated) as store:

@@ -15,7 +15,7 @@ from tests.support.archive_scene import Streams, archiver, turn_until
 from tests.support.waiting import eventually
 
 
-def test_three_share_the_partitions_and_two_take_over_what_one_that_dies_had(
+def test_two_archivers_take_over_partitions_of_dead_third(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url = bring_up(f"sqlite:///{tmp_path_factory.mktemp('archive')}/archive.db")
@@ -52,9 +52,7 @@ def test_one_that_leaves_gives_everything_back_at_once(cluster: Cluster, migrate
         eventually(lambda: len(second.partitions) == 64, 20, meanwhile=second.turn)
 
 
-def test_what_is_told_to_finish_finishes_whatever_the_database_is_asked_just_then(
-    cluster: Cluster, migrated: str
-) -> None:
+def test_archiver_finishes_whatever_the_database_is_doing(cluster: Cluster, migrated: str) -> None:
     streams = Streams(cluster, seconds=155)
     streams.push(0, 150)
     with open_store(migrated) as store:

@@ -26,7 +26,7 @@ def test_a_minute_of_two_schemas_has_a_matrix_of_each() -> None:
     assert counted == {(99, BEGAN): 20, (100, BEGAN): 30}
 
 
-def test_the_view_has_a_row_of_each_before_and_after_they_are_compacted(migrated: str) -> None:
+def test_view_has_each_row_before_and_after_compaction(migrated: str) -> None:
     before, after = np.full((20, 1, 2), 4.0, np.float32), np.full((40, 1, 3), 8.0, np.float32)
     minutes = (
         matrix(HOUR_BEGAN, before, ids=(BIG,)),

@@ -147,6 +147,9 @@ def test_names_that_others_chose_reach_the_shards_printable(cluster: Cluster) ->
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    for text, said in (("x = 0.1", "'x' is no SET.METRIC"), ('"host.x" = 0', "0 is no change")):
+    for text, said in (
+        ("x = 0.1", "invalid metric 'x': expected SET.METRIC"),
+        ('"host.x" = 0', "expected a non-zero change"),
+    ):
         with pytest.raises(ConfigError, match=said):
             parse(f"[regression.metrics]\n{text}\n")

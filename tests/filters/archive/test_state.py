@@ -64,7 +64,7 @@ def test_of_none_it_is_empty() -> None:
 
 @pytest.mark.parametrize("data", [b"\x01", b"\x02", b"\x02garbage", b"\x02" + zlib.compress(b"\xc1"), b"{}"])
 def test_bytes_that_are_none(data: bytes) -> None:
-    with pytest.raises(ArchiveDamaged, match="the state of a partition is"):
+    with pytest.raises(ArchiveDamaged, match="partition state"):
         states.decode(data)
 
 
@@ -73,5 +73,5 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(msgspec.msgpack.encode(filled(1000).document())) < 24 * 1000 + 500
     assert len(data) < 12 * 1000 + 500
     monkeypatch.setattr(states, "MOST", 5000)
-    with pytest.raises(ArchiveDamaged, match="larger than"):
+    with pytest.raises(ArchiveDamaged, match="exceeds"):
         states.decode(data)

@@ -172,7 +172,7 @@ def test_late_frames_join_their_minute_in_either_stage(migrated: str) -> None:
         check(migrated, level, samples, precise=False, late=level > 60)
 
 
-def test_coarser_levels_are_there_before_their_hour_is_compacted_and_once(migrated: str) -> None:
+def test_coarse_levels_exist_once_before_compaction(migrated: str) -> None:
     samples = made_up(minutes=20)
     parts = [samples[:, :4], samples[:, 4:]]
     with open_store(migrated) as store:

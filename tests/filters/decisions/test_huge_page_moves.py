@@ -99,14 +99,14 @@ def test_ordinary_vm_cannot_have_huge_pages() -> None:
     pool = cool("pool", 4.0, two=(56, 56, 0))
     assert ratios.of_host(MEMORY, pool.readings).mean < 0.1  # type: ignore[union-attr,operator]
     found = plan(hot(vm("a", 2.0, 4)), pool)
-    assert "pool: of its memory outside huge pages 1 would be used, above 0.85" in refusal(found)
+    assert "pool: memory use outside huge pages would be 1, above 0.85" in refusal(found)
     assert places(plan(hot(vm("a", 2.0, 4)), cool("roomy", 30.0, two=(32, 0, 0)))) == {"a": "roomy"}
 
 
 @pytest.mark.parametrize(
     ("there", "words"),
     [
-        ({}, "it has no huge pages, in which the memory of the VM is"),
+        ({}, "it has no huge pages, which the VM's memory requires"),
         ({"two": (48, 3.9, 0)}, "the VM needs 4096 MiB of huge pages of 2 MiB, 3994 MiB are free"),
         ({"two": (48, 20, 17)}, "the VM needs 4096 MiB of huge pages of 2 MiB, 3072 MiB are free"),
         ({"one": (48, 48, 0)}, "the VM needs 4096 MiB of huge pages of 2 MiB, 0 MiB are free"),

@@ -76,7 +76,7 @@ def test_repetitions_change_nothing_and_are_no_problem() -> None:
 @pytest.mark.parametrize(
     ("report", "words"),
     [
-        (Report("vm", "a", "c", STARTED), "vm is migrating already from a to b"),
+        (Report("vm", "a", "c", STARTED), "vm is already migrating from a to b"),
         (Report("vm", "a", "c", FINISHED), "vm is migrating from a to b"),
         (Report("vm", "a", "b", "begun"), "invalid phase 'begun': expected one of started, finished, failed"),
         (Report("", "a", "b", STARTED), "vm is empty"),
@@ -144,7 +144,7 @@ def test_the_log_is_shared_and_keeps_the_time_of_its_shard(cluster: Cluster) -> 
 
 def test_contradictions_are_refused_and_nothing_is_written(cluster: Cluster) -> None:
     store.report(cluster, START, POLICY)
-    with pytest.raises(DataError, match="vm is migrating already from a to b"):
+    with pytest.raises(DataError, match="vm is already migrating from a to b"):
         store.report(cluster, Report("vm", "a", "c", STARTED), POLICY)
     assert cluster.call(keys.MIGRATIONS, "XLEN", keys.MIGRATIONS) == 1
 
@@ -172,7 +172,7 @@ def test_of_two_that_start_at_once_one_is_refused(shards: Shards, cluster: Clust
     log = store.read(cluster, POLICY)
     (winner,) = log.migrations.in_progress(log.now)
     assert sorted(answer for answer in answers if len(answer) == 1) == [winner.destination]
-    assert sum(answer.startswith("vm is migrating already from a to ") for answer in answers) == 3
+    assert sum(answer.startswith("vm is already migrating from a to ") for answer in answers) == 3
 
 
 def test_entries_that_are_no_reports_change_nothing(cluster: Cluster) -> None:
@@ -182,7 +182,7 @@ def test_entries_that_are_no_reports_change_nothing(cluster: Cluster) -> None:
     store.report(cluster, START, POLICY)
     log = store.read(cluster, POLICY)
     assert set(log.migrations.newest) == {"vm"}
-    assert [problem.partition(": ")[2] for problem in log.problems] == ["no report of a migration"] * 2
+    assert [problem.partition(": ")[2] for problem in log.problems] == ["not a migration report"] * 2
 
 
 def test_a_shard_that_is_gone_is_an_error(start_cluster) -> None:  # type: ignore[no-untyped-def]

@@ -130,7 +130,7 @@ def test_a_picture_is_what_was_sampled(shards: Shards, cluster: Cluster, worker:
     assert host_of(seen, "calm").vms[0].labels["anti_affinity"] == "db"
 
 
-def test_ratios_are_made_of_the_averages_where_the_filter_keeps_no_inputs(shards: Shards, cluster: Cluster) -> None:
+def test_ratios_use_averages_if_filter_keeps_no_inputs(shards: Shards, cluster: Cluster) -> None:
     hold_partitions(cluster)
     worker = lone_worker(cluster, read_layout(cluster), FilterSettings(linger_seconds=0.0, retention_seconds=300.0))
     tick = run(worker, small(cluster))
@@ -350,9 +350,9 @@ def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(
     with flowing(cluster, [machine]):
         assert query(shards, "hot", "--grace", "0") == EXIT_TEMPORARY
         text = capsys.readouterr().out
-        assert "1 host: none can be judged: the rule abstains" in text
+        assert "1 host: no host can be judged: the rule abstains" in text
         assert f"ABSTAINED {machine.id} · late" in text
-        assert "it sends no figures of the host itself" in text
+        assert "it sends no metrics of the host itself" in text
 
 
 def test_hysteresis_is_kept_while_watching(shards: Shards, cluster: Cluster, capsys: Capture) -> None:
@@ -368,10 +368,10 @@ def test_hysteresis_is_kept_while_watching(shards: Shards, cluster: Cluster, cap
     [
         (["hot", "--rule", "treshold"], 78, "unknown rule 'treshold'; did you mean threshold?"),
         (["hot", "--parameter", "hgh=0.9"], 78, "decisions.parameters.threshold.hgh: unknown key; did you mean high?"),
-        (["hot", "--parameter", "high"], 2, "NAME=VALUE is meant"),
+        (["hot", "--parameter", "high"], 2, "expected NAME=VALUE"),
         (["hot", "--parameter", "high=much"], 78, "expected `float`, got `str`"),
-        (["moves", "--placement", "x"], 78, "unknown placement 'x'; known are best_fit_decreasing, least_loaded"),
-        (["moves"], 75, "there are no samples yet"),
+        (["moves", "--placement", "x"], 78, "unknown placement 'x'; expected one of best_fit_decreasing, least_loaded"),
+        (["moves"], 75, "no samples yet"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -402,10 +402,10 @@ def test_hosts_settle_after_a_migration_that_nobody_reported(shards: Shards, clu
     assert (decided.picture.transits, decided.plan and decided.plan.moves) == ((), ())
     assert decided.plan is not None
     (refused,) = (each.reason for each in decided.plan.refusals if each.vm is None)
-    assert refused == "a migration from or to it ended 0 s ago, it settles for 12 s"
+    assert refused == "a migration from or to it ended 0 s ago, settling takes 12 s"
     later = TickJudge(settings, method_of(settings))  # of a service that starts again
     reader, snapshot = read(shards, tick + 1)
     with reader:
         plan = later.judge(reader, snapshot).decided.plan
     assert plan is not None
-    assert any("it settles for 12 s" in each.reason for each in plan.refusals)
+    assert any("settling takes 12 s" in each.reason for each in plan.refusals)

@@ -104,7 +104,7 @@ def test_selecting_kernels_adds_what_they_need_in_order() -> None:
         kernels.select(["median"])
 
 
-def test_a_kernel_that_is_added_begins_at_the_mean_and_restarts_no_other() -> None:
+def test_added_kernel_starts_at_mean_and_restarts_no_other() -> None:
     values = np.array([[1.0, np.nan], [3.0, 4.0]])
     data = record(1, 1, [5, 6], values, 7, planes=("last", "mean", "variance"), exceptions=[(1, 1, np.inf)])
     before = smoothed.decode(data)
@@ -222,7 +222,7 @@ def test_a_metric_can_have_its_own_time_constant() -> None:
     bench.compare()
 
 
-def test_nothing_but_frames_without_entities_where_metrics_have_their_own_time_constants() -> None:
+def test_empty_frames_with_own_time_constants_are_smoothed() -> None:
     bench = Bench(taus={"slow": 50.0})
     bench.state(1).tau = bench.state(2).tau = np.array([50.0, 5.0])
     bench.feed(bench.frame(1, 1.0, [], np.empty((0, 2))), bench.frame(2, 1.0, [], np.empty((0, 2))))

@@ -29,7 +29,7 @@ def test_columns_are_in_the_order_of_names_and_missing_is_null() -> None:
     assert found.age_seconds == [1.0, 1.0, None, 1.0]
 
 
-def test_the_roster_is_told_by_a_word_that_changes_with_hosts_and_names_only() -> None:
+def test_roster_tag_changes_only_with_hosts_and_names() -> None:
     first = heat_document(7, Picture(7, 0.0, HOSTS), VERDICTS, KNOWN)
     roster = roster_document(7, Picture(7, 0.0, HOSTS))
     assert (roster.roster, roster.names) == (first.roster, ["blind", "busy", "down", "late"])

@@ -185,13 +185,13 @@ def test_it_says_when_it_is_disconnected_or_stale_and_recovers(
         os.kill(serving.process.pid, signal.SIGSTOP)  # it hangs: the connection stands, nothing comes
         try:
             page.until("document.body.dataset.connection === 'stale'")
-            shown(page, "banner", "Stale: no new tick has come. What is shown is")
+            shown(page, "banner", "Stale: no new tick received. Displayed data is")
         finally:
             os.kill(serving.process.pid, signal.SIGCONT)
         page.until(f"{LIVE} && document.getElementById('banner').hidden")
         serving.end()
         page.until("document.body.dataset.connection === 'disconnected'")
-        shown(page, "banner", "Disconnected: the service cannot be reached. What is shown is")
+        shown(page, "banner", "Disconnected: the service is unreachable. Displayed data is")
         config = tmp_path / "shardpulse.toml"
         config.write_text(config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{serving.port}"))
         command = [*serving.process.args]  # type: ignore[misc]
@@ -240,7 +240,7 @@ def test_when_nothing_comes_from_any_host_it_says_so(data: Data, shards: Shards,
         opened(page, serving)
         data.machines.clear()  # the service goes on telling ticks
         page.until("document.body.dataset.connection === 'blind'")
-        shown(page, "banner", "no host can be seen")
+        shown(page, "banner", "no host is visible")
         shown(page, "summary", "unknown hot")  # nobody could be judged: not 0
         shown(page, "decisions", "Hot hosts: unknown")
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
@@ -331,7 +331,7 @@ def test_the_token_is_asked_for_and_kept_in_memory_only(data: Data, shards: Shar
         page.open(serving.url)
         page.until("document.getElementById('ask-token').open")
         page.evaluate(enter.format("something wrong"))
-        page.until("document.getElementById('token-wrong').textContent.includes('did not accept')")
+        page.until("document.getElementById('token-wrong').textContent.includes('not accepted')")
         page.evaluate(enter.format("a-token-of-more-than-16-letters"))
         page.until(f"{LIVE} && !document.getElementById('ask-token').open", 20)
         stored = page.evaluate(

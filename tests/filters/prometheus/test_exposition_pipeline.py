@@ -43,7 +43,7 @@ def test_books_of_a_host_that_works() -> None:
 
 
 def test_books_that_do_not_balance() -> None:
-    series = read(health(account("web", made=105, faults=("5 samples are not accounted for",))))
+    series = read(health(account("web", made=105, faults=("5 samples are unaccounted for",))))
     assert series["shardpulse_books_difference_samples"] == {("web", "host"): 5}
     assert series["shardpulse_books_faults"] == {("web", "host"): 1}
     assert series["shardpulse_books_balanced"] == {(): 0}

@@ -19,10 +19,10 @@ def decided(seen: Picture) -> Decided:
 
 
 def test_no_tick_is_named_while_blind() -> None:
-    blind = decided(picture(HOT)._replace(tick=0, blind="no host can be seen"))
+    blind = decided(picture(HOT)._replace(tick=0, blind="no host is visible"))
     first, second, *_ = move_lines(blind)
     assert first.startswith("no current tick · rule ")
-    assert second == "no moves are proposed: no host can be seen"
+    assert second == "no moves are proposed: no host is visible"
     assert (moves_document(blind).tick, hot_document(blind).tick) == (None, None)
 
 

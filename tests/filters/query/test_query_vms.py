@@ -56,7 +56,7 @@ def test_neighbours_by_run_time_and_by_suffering(addresses: str, capsys: Capture
     assert "asleep  openstack uuid-asleep  stopped" in text
     assert "opennebula 524" in text
     assert shardpulse(["query", "neighbours", "host1", "--shards", addresses]) == EXIT_DATA
-    assert "there is no host 'host1'; did you mean host-" in capsys.readouterr().err
+    assert "unknown host 'host1'; did you mean host-" in capsys.readouterr().err
 
 
 def test_all_vms_as_a_table_and_as_json(addresses: str, capsys: Capture) -> None:

@@ -84,10 +84,10 @@ def test_a_verdict_does_not_wait_for_the_tick(cluster: Cluster, shards: Shards, 
 def test_reports_are_checked_against_the_places_of_vms(service: Serving) -> None:
     service.until("/v1/moves", has_move)
     for said, status, words in (
-        ({"vm": "nobody"}, 404, "there is no VM 'nobody'"),
+        ({"vm": "nobody"}, 404, "unknown VM 'nobody'"),
         ({"source": "calm", "destination": "busy"}, 409, "database is on busy, not on calm"),
         ({"phase": "finished", "source": "calm", "destination": "third"}, 409, "is on busy, not on calm or third"),
-        ({"vm": "twin"}, 409, "2 VMs have the name 'twin': say which, by its id (uuid-other-twin, uuid-twin)"),
+        ({"vm": "twin"}, 409, "2 VMs are named 'twin': give the id (uuid-other-twin, uuid-twin)"),
     ):
         reply = service.report(
             **{"vm": "uuid-database", "source": "busy", "destination": "calm", "phase": "started", **said}
@@ -167,7 +167,7 @@ def test_a_metric_that_went_missing_has_no_old_average(cluster: Cluster, shards:
         service.until("/metrics", is_absent)
         service.until("/v1/hot?host=torn", lambda reply: "MISSING" in reply.body.decode())
         machines[0].codes = machines[1].codes
-        blind = "the rule abstains on all hosts (2)"
+        blind = "the rule abstains on all 2 hosts"
         for path in ("/v1/hot", "/v1/heat"):  # hosts are seen, and nobody is judged
             service.until(path, lambda reply: blind in reply.json.get("blind", ""))
 

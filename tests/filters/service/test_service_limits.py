@@ -143,7 +143,7 @@ def test_shards_that_vanish_are_told_and_come_back(alone: Shards, service: Servi
 
 @pytest.mark.few
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_in_order_also_with_open_streams_and_one_that_is_not_read(service: Serving, number: int) -> None:
+def test_service_stops_gracefully_with_open_streams(service: Serving, number: int) -> None:
     reader = Events(service)
     assert reader.next()["event"] == "tick"
     deaf = socket.create_connection(("127.0.0.1", service.port))

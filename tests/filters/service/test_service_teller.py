@@ -126,7 +126,7 @@ def test_a_host_that_claims_vms_of_others_is_told_and_found(cluster: Cluster) ->
     large, finding = found()
     assert (large.about, large.text) == (f"host {COOL.id}", "some of its frames are rejected: too large")
     assert (finding.kind, finding.about) == (STALE, f"host {CALM.id}")
-    assert finding.text.startswith(f"{reason}: nothing is decided by it")
+    assert finding.text.startswith(f"{reason}: it is excluded from decisions")
     for recorder in recorders:
         recorder.record(cluster, calm, 1100.0)  # it may be away for a moment
         recorder.record(cluster, calm, 1220.0)

@@ -154,7 +154,7 @@ def test_one_host(scene: Scene, addresses: str, capsys: Capture) -> None:
     assert top(addresses, "--host", f"{host_id('busy'):016x}", "--json") == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]] == list(NAMES)
     assert top(addresses, "--host", "bussy") == 65
-    assert "there is no host 'bussy'; did you mean busy?" in capsys.readouterr().err
+    assert "unknown host 'bussy'; did you mean busy?" in capsys.readouterr().err
 
 
 def test_a_vm_that_migrates_has_one_row_with_figures(

@@ -79,7 +79,7 @@ FOUR = listing(
 )  # fmt: skip
 
 
-def test_the_hottest_come_first_and_hosts_without_a_value_are_not_idle() -> None:
+def test_hottest_come_first_and_missing_values_are_not_idle() -> None:
     lines = hosts_screen(FOUR).splitlines()
     assert len(lines) == 24
     assert [line[1:].split()[0] for line in lines[3:7]] == ["web2", "web1", "db", "gone"]

@@ -105,14 +105,14 @@ def test_qualified_and_short_names_are_the_same_host(helper: ShardpulseHelper, n
 
 
 MISSING = {
-    "unknown host": ("host_cpu_usage", compute_node("node9"), "no host of the name node9 is monitored"),
-    "other domain": ("host_cpu_usage", compute_node("node2.other.org"), "no host of the name node2.other.org"),
+    "unknown host": ("host_cpu_usage", compute_node("node9"), "host node9 is not monitored"),
+    "other domain": ("host_cpu_usage", compute_node("node2.other.org"), "host node2.other.org"),
     "several hosts": (
         "host_cpu_usage",
         compute_node("twin"),
-        "several hosts are meant by twin: twin.example.com, twin",
+        "host name twin is ambiguous: twin.example.com, twin",
     ),
-    "unknown vm": ("instance_cpu_usage", instance_of(Guest("nobody", 1.0)), "is monitored"),
+    "unknown vm": ("instance_cpu_usage", instance_of(Guest("nobody", 1.0)), "is not monitored"),
     "missing sample": ("instance_cpu_usage", instance_of(NO_CPU), "cpu_ratio has never been valid on host node1"),
     "missing on a host": ("host_cpu_usage", compute_node("blind"), "cpu_idle_ratio has never been valid on host blind"),
     "stale host": ("host_cpu_usage", compute_node("old"), "cpu_idle_ratio of host old was last valid 9"),
@@ -132,7 +132,7 @@ def test_missing_stays_missing_and_the_log_says_why_once(
     assert reason in told[0]
 
 
-def test_what_is_not_asked_rightly_is_none_and_what_is_not_measured_is_an_error(helper: ShardpulseHelper) -> None:
+def test_wrong_question_yields_none_and_missing_metric_an_error(helper: ShardpulseHelper) -> None:
     node = compute_node("node1")
     assert helper.statistic_aggregation(node, "compute_node", "host_cpu_usage", 300, "max", 300) is None
     assert helper.statistic_aggregation(node, "bare_metal", "host_cpu_usage", 300, "mean", 300) is None
@@ -163,9 +163,7 @@ def test_a_series_is_the_newest_value_where_it_was_asked_for(helper: ShardpulseH
     assert helper.statistic_series(compute_node("node9"), *query[1:]) is None
 
 
-def test_a_vm_that_migrates_is_where_it_runs_and_not_where_it_is_received(
-    shards: RunningShards, cluster: Cluster
-) -> None:
+def test_migrating_vm_is_on_the_host_that_runs_it(shards: RunningShards, cluster: Cluster) -> None:
     moving = Guest("moving", 2.0)
     receiving = moving._replace(cores=0.0, started=20.0, incoming=True)
     center = Center(cluster, (ComputeHost("from", 0.5, (moving,)), ComputeHost("to", 0.5, (receiving,))))
@@ -176,9 +174,7 @@ def test_a_vm_that_migrates_is_where_it_runs_and_not_where_it_is_received(
 
 
 @pytest.mark.parametrize("late", [0.0, 5.0])
-def test_a_vm_of_which_only_the_receiving_process_is_known_has_no_value(
-    shards: RunningShards, cluster: Cluster, late: float
-) -> None:
+def test_vm_known_only_by_receiving_process_has_no_value(shards: RunningShards, cluster: Cluster, late: float) -> None:
     receiving = Guest("moving", 0.0, started=20.0, incoming=True)
     center = Center(cluster, (ComputeHost("to", 0.5, (receiving,)),))
     center.feed(late_by={"to": late})

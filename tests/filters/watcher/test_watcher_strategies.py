@@ -168,14 +168,14 @@ def test_stabilization_never_moves_a_vm_whose_load_is_missing(audit: RunAudit) -
     assert "middle" not in {name for name, _, _ in moves}
 
 
-def test_stabilization_with_a_stale_host_fails_instead_of_taking_it_for_idle(audit: RunAudit) -> None:
+def test_stabilization_with_stale_host_fails(audit: RunAudit) -> None:
     """What the docstring of the datasource says of None: no action plan, rather than a wrong one."""
     machines = (NODE1, NODE2, NODE3._replace(busy=0.9))
     with pytest.raises(KeyError):
         audit("workload_stabilization", machines, {"node3": 90.0}, host_choice="fullsearch")
 
 
-def test_stabilization_with_a_host_that_nobody_monitors_moves_nothing_when_the_others_are_in_balance(
+def test_stabilization_with_unmonitored_host_moves_nothing(
     audit: RunAudit,
 ) -> None:
     machines = (NODE1._replace(busy=0.35), NODE2, NODE3._replace(busy=0.9))
@@ -224,7 +224,7 @@ def test_a_wrong_configuration_is_told_and_not_passed_over(
     strategy = DefaultStrategyLoader().load("workload_balance", osc=clients.OpenStackClients())
     with pytest.raises(exception.MetricNotAvailable):
         strategy.datasource_backend  # noqa: B018
-    assert "the datasource shardpulse cannot be used" in caplog.text
+    assert "datasource shardpulse is unavailable" in caplog.text
     assert "wrong.toml" in caplog.text
 
 

@@ -88,7 +88,7 @@ def length(cluster: Cluster, feeder: Feeder) -> int:
     return int(cluster.call(keys.raw(feeder.tag), "XLEN", keys.raw(feeder.tag)))
 
 
-def test_the_filter_keeps_what_a_living_reader_wants_and_nothing_for_an_expired_one(cluster: Cluster) -> None:
+def test_filter_keeps_entries_for_live_readers_only(cluster: Cluster) -> None:
     feeder = Feeder(cluster)
     settings = FilterSettings(retention_seconds=0.0, linger_seconds=0.0)
     worker = lone_worker(cluster, read_layout(cluster), settings, report=lambda _: None)

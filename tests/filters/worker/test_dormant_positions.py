@@ -84,7 +84,7 @@ def test_host_that_comes_back_after_a_long_time_goes_on_counting(bench: Bench, r
     assert not bench.cluster.call(keys.dormant(feeder.tag), "EXISTS", keys.dormant(feeder.tag))
 
 
-def test_power_cut_that_lasts_longer_than_hosts_are_remembered_is_a_gap(bench: Bench) -> None:
+def test_power_failure_longer_than_host_memory_is_a_gap(bench: Bench) -> None:
     feeder = Feeder(bench.cluster)
     bench.apply(feeder, 3)
     bench.forget(feeder)
@@ -93,7 +93,7 @@ def test_power_cut_that_lasts_longer_than_hosts_are_remembered_is_a_gap(bench: B
     assert (found.epoch, found.applied, found.gaps) == (12, 8, 1)
 
 
-def test_what_others_wrote_there_is_passed_over_and_the_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_dormant_entries_are_ignored_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     dormant = DormantPositions("0.1")
     state = State("0.1", 7, 3, 3)
     dormant.load([state.member, b"nonsense"])

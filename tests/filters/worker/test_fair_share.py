@@ -36,7 +36,7 @@ def feed(states: list[State], seconds: float, rates: list[int]) -> None:
         state.monotonic += seconds
 
 
-def test_it_is_measured_from_what_hosts_make_and_what_the_worker_applies():
+def test_fair_share_is_measured_from_made_and_applied_samples():
     states = [State("0.0", host, 1, 3) for host in range(4)]
     share = FairShare()
     feed(states, 1.0, [100, 100, 1000, 1000])

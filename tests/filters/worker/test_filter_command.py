@@ -119,7 +119,7 @@ def test_hang_up_with_a_bad_file_leaves_the_old_configuration(cluster: Cluster, 
     applied(cluster, feeder, 1)
     config.write_text("[filter]\ntau_secs = 1.0\n")
     process.send_signal(signal.SIGHUP)
-    said = line_with(process, "the old configuration stays")
+    said = line_with(process, "configuration unchanged")
     assert "tau_secs" in said
     feeder.push(feeder.make(np.full((2, 2), 101.0), 2.0))
     applied(cluster, feeder, 2)
@@ -135,7 +135,7 @@ def test_hang_up_with_a_good_file_changes_the_time_constant(cluster: Cluster, st
     applied(cluster, feeder, 1)
     config.write_text("[filter]\ntau_seconds = 1.0\n")
     process.send_signal(signal.SIGHUP)
-    line_with(process, "configuration read again")
+    line_with(process, "configuration reloaded")
     feeder.push(feeder.make(np.full((2, 2), 101.0), 2.0))
     applied(cluster, feeder, 2)
     assert mean_at(cluster, feeder, 2) == pytest.approx(1.0 + 100.0 * (1.0 - np.exp(-1.0)), rel=1e-5)
@@ -201,7 +201,7 @@ def test_hang_up_with_other_shards_moves_there(
         elsewhere = start_cluster(1).connect()
         write(elsewhere)
         process.send_signal(signal.SIGHUP)
-        line_with(process, "configuration read again")
+        line_with(process, "configuration reloaded")
         there = Feeder(elsewhere)
         feed(there, 1, 2)
         applied(elsewhere, there, 2)
@@ -246,7 +246,7 @@ def test_workers_of_different_configurations_are_told_apart(cluster: Cluster, st
     one, other = eventually(figures)
     assert one != other
     workers = read_workers(cluster, read_layout(cluster))
-    (told,) = [each.text for each in of_filter([], workers) if "configured differently" in each.text]
+    (told,) = [each.text for each in of_filter([], workers) if "different configurations" in each.text]
     assert "[filter] kernels, tau_seconds, tau or inputs" in told
     alike = workers._replace(workers=tuple(each._replace(figures=one) for each in workers.workers))
-    assert not [each for each in of_filter([], alike) if "configured differently" in each.text]
+    assert not [each for each in of_filter([], alike) if "different configurations" in each.text]

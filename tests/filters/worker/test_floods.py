@@ -73,7 +73,7 @@ def test_a_filter_that_takes_over_in_the_middle_goes_on(cluster: Cluster) -> Non
     second.close()
 
 
-def test_hosts_that_all_have_much_are_taken_in_the_order_of_the_stream(cluster: Cluster) -> None:
+def test_equally_busy_hosts_are_served_in_stream_order(cluster: Cluster) -> None:
     feeders = [Feeder(cluster, HOST + n * keys.DEFAULT_PARTITIONS) for n in range(3)]
     raw, values = keys.raw(feeders[0].tag), np.ones((1, 1))
     for tick in range(3000):

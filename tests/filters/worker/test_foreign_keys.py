@@ -87,7 +87,7 @@ def test_a_key_of_another_type_is_removed_and_work_goes_on(bench: Bench, kind: s
     assert_equals_model(bench.cluster, victim, 6)
     assert_equals_model(bench.cluster, other, 6)
     if kind not in ("smoothed", "names"):
-        bench.until(lambda: any("another type" in text for text in bench.said))
+        bench.until(lambda: any("a wrong type" in text for text in bench.said))
 
 
 ENTRIES: list[tuple[Any, ...]] = [

@@ -82,7 +82,7 @@ def following(bench: Bench, value: float = 0.99) -> bytes:
     )  # fmt: skip
 
 
-def test_a_forged_frame_is_refused_named_and_told_and_the_books_balance(bench: Bench, shards: Shards) -> None:
+def test_forged_frame_is_refused_and_reported_books_balance(bench: Bench, shards: Shards) -> None:
     bench.verify(Verifier([MASTER]))
     bench.sign(MASTER)
     bench.applies()
@@ -97,9 +97,9 @@ def test_a_forged_frame_is_refused_named_and_told_and_the_books_balance(bench: B
     found = bench.refuses(3)
     assert [one.entry for one in found] == entries
     assert {one.reason for one in found} == {"signature"}
-    assert found[0].message == f"a frame that names host {HOST:016x} is not signed"
-    assert found[1].message == f"the signature of a frame that names host {HOST:016x} is wrong"
-    assert any("signature: a frame that names host" in text for text in bench.said)
+    assert found[0].message == f"unsigned frame of host {HOST:016x}"
+    assert found[1].message == f"wrong signature of a frame of host {HOST:016x}"
+    assert any("signature: unsigned frame of host" in text for text in bench.said)
     (event,) = events_of(bench.cluster, [bench.tag], "signature")  # one for all of them
     assert (event.host, event.details["entry"]) == (HOST, entries[0].decode())
     assert bench.position() == before
@@ -139,14 +139,12 @@ def test_a_frame_that_was_signed_once_is_not_applied_twice(bench: Bench) -> None
     assert bench.account().contested is False
 
 
-def test_a_host_with_the_wrong_key_says_so_and_loses_nothing_when_it_has_the_right_one(
-    bench: Bench, shards: Shards
-) -> None:
+def test_host_with_wrong_key_reports_it_and_loses_nothing(bench: Bench, shards: Shards) -> None:
     bench.verify(Verifier([MASTER]))
     bench.sign(MASTER, bench.neighbour)
     bench.offer(5)
     bench.turn_until(lambda: bench.writer.refused == "signature")
-    bench.turn_until(lambda: "refused: signature" in told_by_status(bench, shards))
+    bench.turn_until(lambda: "signature refused" in told_by_status(bench, shards))
     assert bench.position() is None
     assert bench.writer.account()["dropped_frames"] == 0
     bench.sign(MASTER)
@@ -155,7 +153,7 @@ def test_a_host_with_the_wrong_key_says_so_and_loses_nothing_when_it_has_the_rig
     bench.applies()
     account = bench.assert_everything_applied_once()
     assert (account.lost, account.gaps) == (0, 0)
-    bench.turn_until(lambda: "refused: signature" not in told_by_status(bench, shards))
+    bench.turn_until(lambda: "signature refused" not in told_by_status(bench, shards))
 
 
 def told_by_status(bench: Bench, shards: Shards) -> str:

@@ -24,7 +24,7 @@ from tests.support.feeder import Feeder
 from tests.support.series import applied_sequence, assert_equals_model, feed
 
 
-def test_commits_and_leases_work_where_nothing_at_all_can_be_allocated(start_cluster: Callable[..., Shards]) -> None:
+def test_commits_and_leases_work_without_free_memory(start_cluster: Callable[..., Shards]) -> None:
     """maxmemory of one byte: everything that comes out of this state comes from scripts that free first."""
     cluster = start_cluster(1).connect()
     layout = read_layout(cluster)

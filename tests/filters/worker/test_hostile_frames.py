@@ -62,7 +62,7 @@ def test_nothing_stops_the_filter(entries: list[bytes]) -> None:
         assert min(position._replace(tick=0, wall=0.0, lost_tick=0)) >= 0  # every count
 
 
-def test_invalid_samples_count_in_their_own_epoch_though_one_read_has_two() -> None:
+def test_invalid_samples_of_mixed_read_count_in_own_epoch() -> None:
     partition = Partition(0, "0", 1, FilterSettings(), STEP)
     smoother = Smoother(FilterSettings(), ALL)
     values = bytes(4 * 3)

@@ -83,7 +83,7 @@ def test_cusum_by_hand() -> None:
     assert bench.found(7, 1, 1)["cusum"] == pytest.approx((0.9 - 0.2 - 0.1) + (0.9 - mean - 0.1), rel=1e-5)
 
 
-def test_time_above_outlasts_invalid_samples_and_ends_with_a_valid_one() -> None:
+def test_time_above_survives_invalid_samples_until_valid_one() -> None:
     bench = Bench()
     column(bench, 0.9, 0.9, NAN, 0.9, codes_of={2: codes.MISSING})
     assert bench.found(7, 1, 1)["time_above"] == pytest.approx(3.0)
@@ -141,7 +141,7 @@ def test_nothing_valid_has_no_order_statistics() -> None:
     assert (found["valid"], found["above"], found["cusum"], found["seen"]) == (0, 0, 0, 2)
 
 
-def test_a_gap_takes_its_place_in_the_window_and_a_long_one_begins_anew() -> None:
+def test_gap_occupies_window_and_long_gap_restarts_it() -> None:
     bench = Bench(window=5, counted=3)
     column(bench, 0.9, 0.9, 0.9, 0.9)
     bench.feed(bench.item(7, 7.0, [1], [[0, 0.9, 0, 0]], missing=2))  # ticks 5 and 6 never came
@@ -299,7 +299,7 @@ def test_a_plan_is_the_same_object_for_as_long_as_its_lengths_are() -> None:
     assert settings.plan(VMS, known, 300.0) is not settings.plan(VMS, known, 1.0)
 
 
-def test_order_statistics_are_of_the_resource_sets_that_are_configured() -> None:
+def test_order_statistics_cover_configured_resource_sets() -> None:
     for sets, kept in ((("host",), False), (("*",), True), (("host", "vms"), True), ((), False)):
         plan = planned({"vms.cpu_ratio": 0.5}, ("cpu_ratio",), order_statistics=sets)
         assert plan is not None

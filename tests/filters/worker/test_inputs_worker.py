@@ -196,7 +196,7 @@ def test_only_the_last_120_ticks_stay_readable(plant: Plant) -> None:
     assert 0 < plant.cluster.call(plant.key(130), "TTL", plant.key(130)) <= 600
 
 
-def test_slots_stay_whose_they_are_and_a_ring_grows_where_there_are_none(plant: Plant) -> None:
+def test_slots_keep_owners_and_full_ring_grows(plant: Plant) -> None:
     """Twelve entities, of which ten leave and others come: raw values of all who were there stay readable."""
     values = np.zeros((12, len(METRICS)))
     crowds = [list(range(1, 13)), [1, 2, *range(21, 36)], [*range(21, 36), 1, 2], [1, 2, 3]]

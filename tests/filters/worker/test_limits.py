@@ -87,8 +87,8 @@ def test_frames_beyond_a_limit_are_lost_and_counted(bench: Bench) -> None:
         bench.send(hostile, entities, metrics)
         bench.turn(hostile)
     assert bench.reasons() == [
-        "11 entities, at most 10 are accepted ([filter.limits] entities)",
-        "5 metrics, at most 4 are accepted ([filter.limits] metrics)",
+        "11 entities, the limit is 10 ([filter.limits] entities)",
+        "5 metrics, the limit is 4 ([filter.limits] metrics)",
     ]
     account = bench.account(HOSTILE)
     assert (account.applied, account.lost, account.lost_frames, account.faults) == (48, 16, 2, ())
@@ -109,7 +109,7 @@ def test_a_host_by_the_name_of_another_is_an_event(bench: Bench) -> None:
         bench.turn(bench.hostile)
     own = Feeder(bench.cluster, host_id("mallory"))
     (told,) = events_of(bench.cluster, bench.layout.tags, MISNAMED)
-    assert (told.host, told.details) == (HOSTILE, {"reason": "calls itself 'mallory', by the name of another host"})
+    assert (told.host, told.details) == (HOSTILE, {"reason": "claims the name 'mallory' of another host"})
     partition = keys.partition_of(own.host, bench.layout.partitions)
     with contextlib.closing(lone_worker(bench.cluster, bench.layout, FilterSettings(), [partition])) as one:
         own.push(own.table(names()))
@@ -123,7 +123,7 @@ def test_a_host_has_so_many_sets_and_so_many_entities_in_all(bench: Bench) -> No
         bench.send(feeder, 4)
     turn_until(bench.worker, lambda: len(bench.reasons()) == 3)
     assert [text.partition(",")[0] for text in bench.reasons()] == [
-        "12 entities", "set 00000004 as one more", "set 00000005 as one more",
+        "12 entities", "one more resource set, 00000004", "one more resource set, 00000005",
     ]  # fmt: skip
     bench.send(bench.victim, 10)
     bench.turn(bench.victim)
@@ -144,7 +144,7 @@ def test_limits_hold_for_a_filter_that_takes_over(bench: Bench) -> None:
     again.send(Feeder(bench.cluster, HOSTILE, 4))
     feeder.push(feeder.make(np.ones((5, 1)), 2.0))
     again.turn(feeder)
-    assert [text.partition(",")[0] for text in again.reasons()] == ["set 00000004 as one more", "11 entities"]
+    assert [text.partition(",")[0] for text in again.reasons()] == ["one more resource set, 00000004", "11 entities"]
     again.worker.close()
 
 

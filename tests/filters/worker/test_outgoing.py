@@ -80,7 +80,7 @@ def test_a_shard_that_hangs_holds_up_nobody_who_sends_to_it(start_cluster: Start
             assert time.monotonic() - began < 1.0
             assert channel.events == select.POLLIN | select.POLLOUT
             channel.check_silence(began)
-            with pytest.raises(ShardError, match="does not answer in time"):
+            with pytest.raises(ShardError, match="timed out"):
                 channel.check_silence(began + 60.0)
         finally:
             os.kill(running.pids[0], signal.SIGCONT)

@@ -160,7 +160,7 @@ def everything(hosts: Sequence[int]) -> dict[str, int]:
     return {"blocks": len(hosts), "inputs": len(hosts), "recent": len(hosts), "damaged": 0}
 
 
-def test_an_upgrade_restarts_no_average_and_mixed_versions_work_together(site: Site) -> None:
+def test_upgrade_keeps_averages_and_mixed_versions_interoperate(site: Site) -> None:
     alone, early, late = HOSTS[0], HOSTS[1], HOSTS[2:]
     first = site.filter(OLD)
     site.feed([alone], 1, 16)  # what a filter that nobody replaces makes of these samples

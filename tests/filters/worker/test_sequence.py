@@ -79,7 +79,7 @@ def test_a_new_epoch_starts_counting_anew() -> None:
     assert (track.epoch, track.applied, track.refused) == (10, 2, 0)
 
 
-def test_an_epoch_after_another_is_a_gap_of_unknown_size_and_the_first_is_none() -> None:
+def test_later_epoch_is_gap_of_unknown_size_first_is_not() -> None:
     track = Track()
     offer(track, numbered(1))
     assert track.gaps == 0
@@ -118,7 +118,7 @@ def test_a_tombstone_behind_a_gap_and_at_the_start_of_an_epoch() -> None:
     assert track.made == track.before + track.applied + track.lost == 4
 
 
-def test_an_epoch_that_ended_in_order_leaves_no_gap_unless_something_came_after_its_end() -> None:
+def test_finished_epoch_leaves_gap_only_if_more_came_later() -> None:
     track = Track()
     offer(track, numbered(1))
     offer(track, numbered(2, made=2, kind=KIND_END))

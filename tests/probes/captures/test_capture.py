@@ -192,7 +192,7 @@ def test_names_within_files_are_hashed_and_nothing_else(tmp_path: Path) -> None:
 
 def test_directory_that_is_not_empty_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UsageError, match="is not empty: name a new directory"):
+    with pytest.raises(UsageError, match="is not empty; give a new directory"):
         capture_command.main([str(tmp_path)])
     with pytest.raises(CannotCreateError, match="Not a directory"):
         capture_command.main([str(tmp_path / "file" / "mine")])

@@ -202,19 +202,19 @@ def test_bad_input_is_an_error_with_its_exit_code(capture: Path, tmp_path: Path)
         with pytest.raises(kind, match=text):
             replay_command.main(["proc", *arguments])
 
-    fails(NoInputError, "cannot be read: No such file", str(tmp_path / "nowhere"))
-    fails(NoInputError, "cannot be read: Not a directory", str(FIXTURES / "proc" / "before" / "stat"))
-    fails(NoInputError, "has no tick: expected directories t0, t1", str(FIXTURES))
-    fails(UsageError, "leave out --push", str(capture), "--push")
+    fails(NoInputError, "No such file", str(tmp_path / "nowhere"))
+    fails(NoInputError, "Not a directory", str(FIXTURES / "proc" / "before" / "stat"))
+    fails(NoInputError, "expected directories t0, t1", str(FIXTURES))
+    fails(UsageError, "omit --push", str(capture), "--push")
     for name, value in (("hertz", 0), ("page_size", "x"), ("times", {}), ("times", [1]), ("times", {"t0": [1, -1]})):
         facts(capture, **{name: value})
-        fails(DataError, "facts.json: no facts of a capture", str(capture))
+        fails(DataError, "facts.json: invalid facts of a capture", str(capture))
     for text in ("", "[]", "{", "[" * 100_000, '{"hertz": 1}'):
         (capture / "facts.json").write_text(text)
-        fails(DataError, "facts.json: no facts of a capture", str(capture))
+        fails(DataError, "facts.json: invalid facts of a capture", str(capture))
     (capture / "facts.json").unlink()
     (capture / "t2").mkdir()
-    fails(DataError, "t2 is no tick of a capture: it has no directory proc", str(capture))
+    fails(DataError, "t2 is not a tick of a capture: no directory proc", str(capture))
 
 
 def test_working_tree_becomes_each_tick_in_place(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_names_of_those_that_have_gone_leave_the_table_after_a_while() -> None:
     assert len(later) <= 2
 
 
-def test_a_host_whose_last_vm_has_left_goes_on_saying_that_it_has_none() -> None:
+def test_host_without_vms_keeps_reporting_that_it_has_none() -> None:
     bench = Bench()
     assert bench.run(seconds=3) == []
     assert bench.sink.frames == []  # a host without VMs says nothing of VMs

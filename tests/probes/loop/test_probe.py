@@ -178,8 +178,8 @@ def test_a_probe_and_status_say_which_step_runs_and_what_to_do(
     assert len(notes) == (name == compiled.PYTHON)
     for note in notes:
         assert note["kind"] == "note"
-        assert note["text"].startswith("1 of 1 read /proc with Python")
-        assert note["text"].endswith("what to install")
+        assert note["text"].startswith("1 of 1 read /proc in Python")
+        assert note["text"].endswith("the remedy")
 
 
 @pytest.mark.parametrize("loaded", [True, False])
@@ -227,7 +227,7 @@ def test_sighup_applies_a_good_configuration_and_refuses_a_bad_one(host: Host) -
     eventually(lambda: len(host.frames()) >= 2)
     host.config.write_text(host.config.read_text().replace("interval_seconds = 0.2", "intervall_seconds = 0.1", 1))
     probe.send_signal(signal.SIGHUP)
-    eventually(lambda: "the old one stays in force" in host.said())
+    eventually(lambda: "configuration unchanged" in host.said())
     assert "intervall_seconds" in host.said()
     assert "line" in host.said()
     count = len(host.frames())
@@ -266,7 +266,7 @@ def test_shards_that_cannot_be_reached_do_not_stop_the_ticks(host: Host) -> None
     started = time.monotonic()
     assert probe.wait(PATIENT) == 0
     assert time.monotonic() - started < 15
-    assert "frames unsent" in host.said()
+    assert "unsent frames" in host.said()
     host.configure()
     assert host.start("--ticks", "2").wait(PATIENT) == 0
     assert len(host.frames()) == 7  # the five of the first run came with the second
@@ -325,7 +325,7 @@ def test_a_dry_run_needs_no_shards(tmp_path: Path) -> None:
 
 def trouble(said: str) -> list[str]:
     """What a probe says, but for the capabilities that it lacks where the tests run without root."""
-    return [line for line in said.splitlines() if "it runs without CAP_" not in line]
+    return [line for line in said.splitlines() if "running without CAP_" not in line]
 
 
 def quick(tmp_path: Path, extra: str = "") -> list[str]:
@@ -357,7 +357,7 @@ def test_an_output_that_is_full_is_said(tmp_path: Path) -> None:
             cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 1
-    assert "the output cannot be written: No space left on device" in done.stderr
+    assert "cannot write output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -389,7 +389,7 @@ def test_a_fault_of_the_agent_is_a_message_and_stops_the_tools(
             cwd=ROOT, pass_fds=[file.fileno()], capture_output=True, text=True, check=False, timeout=PATIENT,
         )  # fmt: skip
     assert done.returncode == EXIT_INTERNAL
-    assert "RuntimeError: odd (a fault of shardpulse" in done.stderr
+    assert "internal error (bug): RuntimeError: odd; set" in done.stderr
     assert ("Traceback" in done.stderr) == debug
     assert not alive(int(done.stdout.splitlines()[-1]))
 
@@ -495,7 +495,7 @@ def test_a_clock_that_steps_back_an_hour_marks_one_reading() -> None:
     source.close()
 
 
-def test_a_reading_in_which_the_probe_was_held_up_has_no_values_nor_has_the_one_that_counts_from_it() -> None:
+def test_delayed_reading_and_its_successor_have_no_values() -> None:
     class HeldUp(HostSource):
         seconds = 0.0
 
@@ -516,7 +516,7 @@ def test_a_reading_in_which_the_probe_was_held_up_has_no_values_nor_has_the_one_
 
 
 @pytest.mark.parametrize("step", [3600.0, 86400.0, -86400.0])
-def test_a_clock_that_steps_as_over_a_sleep_misses_nothing_and_only_backwards_marks_a_reading(step: float) -> None:
+def test_clock_step_misses_no_tick_and_only_backwards_marks(step: float) -> None:
     sink = Kept()
     wall, monotonic = 1_792_000_000.0, 100.0
     source = HostSource(HOST, HostFacts("h"))
@@ -533,7 +533,7 @@ def test_a_clock_that_steps_as_over_a_sleep_misses_nothing_and_only_backwards_ma
     source.close()
 
 
-def test_a_probe_that_was_frozen_goes_on_with_its_numbers_and_counts_what_it_missed(host: Host) -> None:
+def test_frozen_probe_resumes_numbering_and_counts_missed(host: Host) -> None:
     probe = host.start()
     eventually(lambda: len(host.frames()) >= 3)
     probe.send_signal(signal.SIGSTOP)
@@ -571,13 +571,13 @@ def test_a_source_that_fails_costs_its_own_ticks_only(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_ring_that_cannot_be_had_leaves_the_old_configuration_in_force(host: Host) -> None:
+def test_unavailable_ring_keeps_the_old_configuration(host: Host) -> None:
     probe = host.start()
     eventually(lambda: len(host.frames()) >= 2)
     good = host.config.read_text()
     host.config.write_text(good.replace(str(host.ring), "/nonexistent/ring"))
     probe.send_signal(signal.SIGHUP)
-    eventually(lambda: "the old configuration stays in force" in host.said())
+    eventually(lambda: "configuration unchanged" in host.said())
     count = len(host.frames())
     eventually(lambda: len(host.frames()) > count + 2)
     probe.send_signal(signal.SIGTERM)
@@ -604,7 +604,7 @@ def test_a_ring_is_removed_by_a_command_but_not_from_under_a_probe(host: Host) -
     assert host.ring.exists()
     probe.terminate()
     assert probe.wait(PATIENT) == 0
-    for words in ("removed", "there is no ring"):
+    for words in ("removed", "no ring at"):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
         assert done.stdout.startswith(words)
     assert not host.ring.exists()

@@ -135,7 +135,7 @@ def test_new_and_vanished_processes_at_the_next_scan_only(proc: FakeProc) -> Non
     assert found.refresh(1010.0) == generation + 1
 
 
-def test_a_process_that_has_just_become_another_program_is_looked_at_again(proc: FakeProc) -> None:
+def test_process_after_exec_is_inspected_again(proc: FakeProc) -> None:
     proc.add(80, "sh", "sh -c app")
     found = proc.discovery(Selection(commands=("java",)))
     assert not found.processes
@@ -144,7 +144,7 @@ def test_a_process_that_has_just_become_another_program_is_looked_at_again(proc:
     assert found.processes[80].command == "java"
 
 
-def test_who_ran_long_before_is_not_looked_into_twice_but_who_has_just_started_is(
+def test_only_new_processes_are_inspected_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with subprocess.Popen(["sleep", "60"]) as old:
@@ -179,9 +179,7 @@ def test_a_later_change_of_program_and_a_reused_pid_are_found_in_time(proc: Fake
     assert found.processes[50].start == 777
 
 
-def test_thousands_of_processes_are_looked_into_again_a_hundred_at_a_time(
-    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_processes_are_inspected_a_hundred_at_a_time(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("probes.processes.discovery._MOST_AGAIN", 5)
     for number in range(200):
         proc.add(1000 + number, f"one{number}")
@@ -208,9 +206,7 @@ def listings(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return listed
 
 
-def test_between_listings_only_pids_that_were_handed_out_since_are_looked_into(
-    proc: FakeProc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_new_pids_are_inspected_between_listings(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         proc.add(1000 + number, f"one{number}")
     proc.newest(1099)
@@ -259,7 +255,7 @@ def test_the_newest_pid_of_another_namespace_says_nothing(proc: FakeProc, monkey
     assert len(listed) == 1
 
 
-def test_threads_of_the_kernel_are_not_looked_into_again_before_pids_go_round(
+def test_kernel_threads_are_not_inspected_again_until_pids_wrap(
     proc: FakeProc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proc.add(40, "kworker", flags=KERNEL_THREAD)
@@ -303,7 +299,7 @@ def test_guest_is_found_at_a_glance_when_pids_have_gone_round(proc: FakeProc) ->
     assert 50 in found.guests
 
 
-def test_a_helper_that_the_kernel_starts_is_found_once_it_is_a_program(proc: FakeProc) -> None:
+def test_kernel_helper_is_found_after_exec(proc: FakeProc) -> None:
     for number in range(100):
         proc.add(1000 + number, f"one{number}")
     proc.newest(1099)

@@ -66,7 +66,7 @@ def test_a_tick_has_one_reading_however_late_it_was() -> None:
     assert schedule.missed == 3
 
 
-def test_a_wall_clock_that_steps_back_an_hour_misses_nothing_and_goes_on() -> None:
+def test_wall_clock_step_back_of_an_hour_misses_no_tick() -> None:
     schedule = Schedule(1.0, 0.5, 10_000.0, 0.0)
     assert schedule.begin(10_000.5, 0.5) == 10_000
     assert schedule.begin(6_401.7, 1.5) == 6_401

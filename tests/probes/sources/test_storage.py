@@ -54,8 +54,8 @@ def test_point_without_intervals_has_no_jitter(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (FIXTURE.replace('"error" : 0', '"error" : 5'), "write-64k: Input/output error"),
-        (FIXTURE.replace("read-1m", "read-2m"), "no result that can be read"),
-        ("fio: cannot", "no result that can be read"),
+        (FIXTURE.replace("read-1m", "read-2m"), "unreadable result"),
+        ("fio: cannot", "unreadable result"),
     ],
 )
 def test_answer_that_lacks_a_point_is_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_disk_without_room_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert not obstacle(options(tmp_path), str(tmp_path / "file"))
     said = obstacle(options(tmp_path, size_bytes=1 << 60), "")
     assert said.startswith(f"{tmp_path} has ")
-    assert said.endswith("make room, or lower it")
+    assert said.endswith("free space, or lower size_bytes")
     assert "No such file" in obstacle(options(tmp_path / "absent"), "")
 
 
@@ -90,7 +90,7 @@ def test_configuration_gives_the_nine_sizes_and_a_moment() -> None:
     names = [point.name for point in chosen.points]
     assert (len(names), names[0], names[8], names[-1]) == (18, "write-64k", "write-16m", "read-16m")
     assert (chosen.phase, chosen.size_bytes) == (3.5 * 3600, 8 << 30)
-    with pytest.raises(ConfigError, match=r"key probe.storage.path: the benchmark needs the absolute path"):
+    with pytest.raises(ConfigError, match=r"key probe.storage.path: expected the absolute path"):
         configured("[probe.storage]\nenabled = true\n")
 
 
@@ -99,7 +99,7 @@ def test_source_without_values_is_one_finding_for_all_probes() -> None:
         Status(name, 0.0, {}, {"modules": {"host": {"problem": ""}, "storage": {"problem": problem}}})
         for name, problem in (("a", ""), ("b", "fio is not installed"), ("c", "fio is not installed"))
     ]
-    said = "2 of 3 probes get no values of it, such as that of host b: fio is not installed"
+    said = "2 of 3 probes read no values of it, for example host b: fio is not installed"
     assert of_sources(reports) == [Finding(STALE, "set storage", said)]
 
 

@@ -247,7 +247,7 @@ def test_sizes_have_decimals_only_before_a_unit() -> None:
 
 def test_a_process_twice_in_one_block_is_rejected() -> None:
     lines = block("10:00:00", "10:00:01", 7, 8, 7)
-    assert counted(BANNER, *lines) == ([[7, 8]], {"headers": 2, "comments": 1, "a process twice in one block": 1})
+    assert counted(BANNER, *lines) == ([[7, 8]], {"headers": 2, "comments": 1, "duplicate process in one block": 1})
 
 
 @pytest.mark.parametrize(
@@ -338,8 +338,8 @@ def test_a_tool_that_goes_quiet_is_flushed() -> None:
             "vanished-column",
             [2, 2, 0, 2, 1],
             {
-                "more or fewer values than columns": [[13, 13]],
-                "values that do not stand under their names": [[19, 19]],
+                "number of values differs from number of columns": [[13, 13]],
+                "values not aligned with their names": [[19, 19]],
             },
         ),
         ("repeated-header", [1, 1], {}),
@@ -351,7 +351,7 @@ def test_a_tool_that_goes_quiet_is_flushed() -> None:
             [3, 1],
             {
                 "3 values for 6 columns": [[5, 5], [8, 8]],
-                "values that do not stand under their names": [[6, 6]],
+                "values not aligned with their names": [[6, 6]],
             },
         ),
     ],
@@ -384,8 +384,8 @@ def test_bad_values_keep_the_rest_of_their_row() -> None:
     }
     assert metrics(tick.rows[7])["cpu_user_ratio"] == 0.4
     assert parser.rejected.lines == {
-        "a process id that no kernel gives": [[17, 18]],
-        "no process id where the header has it": [[19, 19]],
+        "impossible process id": [[17, 18]],
+        "no process id in its column": [[19, 19]],
     }
 
 

@@ -107,7 +107,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory() -> None:
     child.close()
 
 
-def test_a_tool_that_floods_the_probe_is_ended_and_started_ever_more_rarely() -> None:
+def test_flooding_tool_is_killed_and_restarted_with_backoff() -> None:
     reports: list[str] = []
     child = shell("exec yes 'no sample'", reports)
     for now in (0.0, 1.0, 3.0):
@@ -119,7 +119,7 @@ def test_a_tool_that_floods_the_probe_is_ended_and_started_ever_more_rarely() ->
         assert most < 1 << 20
         eventually(partial(gone, pid))
     assert [line.rpartition(" in ")[2] for line in reports] == ["1 s", "2 s", "4 s"]
-    assert all("prints more than any sample has" in line for line in reports)
+    assert all("output exceeds the size of any sample" in line for line in reports)
     child.close()
 
 
@@ -158,7 +158,7 @@ def test_a_silent_tool_is_replaced_but_not_while_it_starts() -> None:
     for _ in range(PATIENCE):
         assert child.pid
         child.missed(START_SECONDS - 0.1)
-    assert reports == ["sh does not answer; starting it again in 1 s"]
+    assert reports == ["sh does not answer; restarting in 1 s"]
     for _ in range(PATIENCE):
         child.missed(START_SECONDS)  # while none runs
     assert child.start(START_SECONDS + 1.0)
@@ -276,7 +276,7 @@ def test_vmstat_that_is_killed_starts_again() -> None:
     run(source, PATIENT, 1)
     os.kill(source._child.pid, signal.SIGKILL)
     assert run(source, PATIENT, 1)
-    assert "ended by signal 9" in reports[0] or "closed its output" in reports[0]  # it may not be dead yet
+    assert "killed by signal 9" in reports[0] or "closed its output" in reports[0]  # it may not be dead yet
     assert source.account()["starts"] == 2
     source.close()
 
@@ -313,7 +313,7 @@ def test_pidstat_gives_the_selected_processes() -> None:
 
 
 @pytest.mark.parametrize("printed", ["yes garbage", "cat /dev/urandom", "yes '# Time UID PID %usr Command'"])
-def test_a_pidstat_that_never_prints_a_sample_leaves_its_processes_in_sight(
+def test_silent_pidstat_keeps_its_processes_visible(
     printed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tool = tmp_path / "pidstat"
@@ -333,7 +333,7 @@ def test_a_pidstat_that_never_prints_a_sample_leaves_its_processes_in_sight(
     reading = source.timed_out(time.time(), time.monotonic())
     assert [entity.labels["pid"] for entity in reading.entities] == [str(os.getpid())]
     assert set(reading.codes) == {TIMEOUT}
-    assert "prints more than any sample has" in reports[0]
+    assert "output exceeds the size of any sample" in reports[0]
     source.close()
 
 

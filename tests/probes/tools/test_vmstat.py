@@ -242,7 +242,7 @@ def test_a_cut_time_is_rejected_in_the_first_row_as_well() -> None:
     parser = VmstatParser(SET, first_is_average=False)
     parser.feed(f"{' '.join(NAMES)} UTC".encode())
     assert parser.feed(b"1 0 7 8 9 10 11 12 13 14 15 16 1 2 97 0 0 0 2026") is None
-    assert rejected(parser) == {"no time, or a part of one": [[2, 2]]}
+    assert rejected(parser) == {"missing or incomplete time": [[2, 2]]}
 
 
 def test_a_selected_resource_set_keeps_its_order() -> None:

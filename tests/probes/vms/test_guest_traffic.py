@@ -184,7 +184,7 @@ def test_card_is_seen_soon_where_the_kernel_counts_no_descriptors(
     assert codes[-1] == [VALID, VALID]
 
 
-def test_capture_has_the_interfaces_of_a_guest_in_a_namespace_of_its_own(tmp_path: Path) -> None:
+def test_capture_includes_interfaces_of_namespaced_guest(tmp_path: Path) -> None:
     proc = GuestProc(tmp_path)
     with_taps(proc, "vnet7")
     own = proc.path / "4711" / "net" / "dev"

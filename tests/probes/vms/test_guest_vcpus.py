@@ -93,7 +93,7 @@ def test_cgroup_out_of_sight_leaves_throttled_time_missing(host: SampledGuest) -
         host.had_more(2, 0.1, 0.1)
         codes = host.codes()
     assert codes == [VALID, VALID, MISSING, MISSING]
-    assert host.labels["missing_vcpus"].startswith("no cpu.stat of its cgroups")
+    assert host.labels["missing_vcpus"].startswith("no cpu.stat with throttled time")
 
 
 def test_vcpu_that_comes_or_goes_adds_nothing_and_spoils_nothing(host: SampledGuest) -> None:

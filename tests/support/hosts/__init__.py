@@ -1,4 +1,7 @@
-"""Hosts with systemd for tests (experiments.hosts): skipped where they are not possible, by ``demanded``."""
+"""Hosts with systemd for tests, skipped where they are not possible.
+
+They are experiments.hosts, required by ``demanded``.
+"""
 
 from __future__ import annotations
 

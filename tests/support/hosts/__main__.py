@@ -1,5 +1,8 @@
-"""``python -m tests.support.hosts up DIRECTORY``: hosts for people, until Ctrl-C; ``prepare`` makes in the user's cache
-what the tests on hosts need, while other tests run."""
+"""Hosts for manual use (``up DIRECTORY``), and cached parts (``prepare``).
+
+``python -m tests.support.hosts up DIRECTORY`` runs until Ctrl-C; ``prepare`` makes in the user's
+cache what the tests on hosts need, while other tests run.
+"""
 
 from __future__ import annotations
 

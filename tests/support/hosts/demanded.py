@@ -1,4 +1,7 @@
-"""Hosts for tests: where the machine cannot have them the test is skipped, loudly, and on CI as root it fails."""
+"""Demand of hosts by tests: skipped loudly where impossible, failed on CI.
+
+On CI that holds for root.
+"""
 
 from __future__ import annotations
 

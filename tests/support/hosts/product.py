@@ -1,5 +1,8 @@
-"""The product of this checkout on a host, as an operator would have it: a wheel, the units of deploy/systemd, a shard
-that speaks TLS, a user and a password for each part."""
+"""Product of this checkout installed on a host as by an operator.
+
+It is a wheel, the units of deploy/systemd, a shard that speaks TLS, a user and a password for each
+part.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the tests on hosts last passed, and whether what they test has changed since: a plugin of pytest.
+"""Stamp of the last passing host tests and what they tested: pytest plugin.
 
 A whole run leaves those tests to ``tests/run --hosts``, except for the scenario (marked ``always``). A passing
 ``--hosts`` writes ``tests/deploy/hosts.stamp``, a tracked file: the hash of ``deploy``, units included, and of

@@ -1,1 +1,1 @@
-"""How a database comes from one version of the schema to the next, and back: one file per step."""
+"""Schema migrations, up and down, one file per step."""

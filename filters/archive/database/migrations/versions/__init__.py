@@ -1,1 +1,1 @@
-"""The steps, in the order that their ``down_revision`` says. A step that was released is never changed."""
+"""Migration steps, ordered by ``down_revision``; released steps never change."""

@@ -1,4 +1,4 @@
-"""The tables; on PostgreSQL the functions that make and drop their parts by time."""
+"""Tables, and on PostgreSQL the functions that create and drop partitions."""
 
 from __future__ import annotations
 

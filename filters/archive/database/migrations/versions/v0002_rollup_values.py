@@ -1,4 +1,6 @@
-"""The view ``rollup_values``: one row per entity, metric, level and time, whichever way the figures are stored.
+"""View ``rollup_values``: one row per entity, metric, level and time.
+
+It hides the way in which figures are stored.
 
 A day of one metric of one entity is read by the keys of the tables below it. In SQLite the bytes of a float32 and of a
 code are taken apart by arithmetic, so that every program that reads SQLite can read the view.
