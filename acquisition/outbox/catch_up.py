@@ -48,10 +48,11 @@ _NEVER = float("inf")
 
 class CatchUp:
     """``due`` is when the next old frame may be sent, infinite while none waits for its turn; ``reading``
-    seconds lie between two readings."""
+    seconds lie between two readings; ``is_over`` until old frames or a refill begin the next one."""
 
     __slots__ = (
-        "_at", "_growth", "_leniency", "_played", "_unread", "due", "is_active", "is_paused", "reading", "speed",
+        "_at", "_growth", "_leniency", "_played", "_unread", "due", "is_active", "is_over", "is_paused", "reading",
+        "speed",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class CatchUp:
     def end(self) -> None:
         """Nothing old is left, or it is not known where to go on: the next catch-up starts from there."""
         self.is_active = self.is_paused = False
+        self.is_over = True
         self.speed, self._growth = START, _FIRST_GROWTH
         self.reading = READING
         self.due = _NEVER
@@ -71,12 +73,13 @@ class CatchUp:
     def refill(self) -> None:
         """The filter knows nothing of this host any more, nor of others: their shard has lost its state."""
         self.end()
+        self.is_over = False
         self.speed, self._leniency = _REFILL_START, _REFILL_DELAY
 
     def allows(self, made: float, now: float) -> bool:
         """Whether a frame that was made at ``made``, more than OLD seconds before ``now``, may be sent."""
         if not self.is_active:
-            self.is_active = True
+            self.is_active, self.is_over = True, False
             self._played, self._at = made, now
         elif not self.is_paused and now - self._at > _TOGETHER - 1e-6:
             self._played += (now - self._at) * self.speed

@@ -71,15 +71,15 @@ class InFlight:
         """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
         sign, before = self._sign, self.bytes
         outbox, head, expected = self._outbox, self._head, self.expected
-        overload = self._overload
-        hints = frame.HINT_SHEDS if overload.state.is_active else 0
+        sheds = self._overload.state.share < 1.0
+        hints = frame.HINT_SHEDS if sheds else 0
         index, end = max(self._index, outbox.first), outbox.end
         size = self.bytes - before  # of what is made already
         while index < end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
             if window is not None and sequence >= window.next and not entry.shed:
-                if sequence > window.highest and overload.sheds(entry, now):
+                if sheds and sequence > window.highest and self._overload.sheds(entry, now):
                     outbox.shed(index)
                     index += 1
                     continue
@@ -98,7 +98,7 @@ class InFlight:
                 parts += (head, b"%d\r\n" % length, data, b"\r\n" if sign is None else _signed(sign(data)))
             index += 1
         else:
-            if index == end:
+            if index == end and not self.catch_up.is_over:
                 self.catch_up.end()
         self._index = index
 

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from acquisition.wire.keys import DEFAULT_PARTITIONS
-from filters.worker.loop.pace import Arrivals, Pace, together
+from filters.worker.loop.channel import Arrivals, together
+from filters.worker.loop.pace import Pace
 from filters.worker.partitions.settings import FilterSettings
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from experiments.planner.sight import Sight
 from experiments.planner.world import Size, World
 from experiments.processes.program import program
 from filters.decisions import vm_placement, vm_selection
-from filters.decisions.heat import judge_all
+from filters.decisions.deciding import judge_all
 from filters.decisions.method import Method, method_of
 from filters.decisions.migrations import FINISHED, STARTED, Migrations, Report, append
 from filters.decisions.plan import propose

@@ -24,9 +24,8 @@ from experiments.processes.control import Orders, say
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.verdict import Outcome
-from filters.judging.judge import TickJudge
+from filters.judging.judge import TickJudge, inputs_of
 from filters.judging.observe import observe
-from filters.judging.sources import inputs_of
 
 SNAPSHOT = "snapshot"
 HOT_LIST = "hot"

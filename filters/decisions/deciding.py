@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from filters.decisions.heat import Heat, judge_all
 from filters.decisions.method import Method
 from filters.decisions.migrations import Log
-from filters.decisions.picture import Picture
+from filters.decisions.overload_detection.rule import Parameters, Rule
+from filters.decisions.picture import DOWN, Picture
 from filters.decisions.plan import Move, Proposals, propose
-from filters.decisions.verdict import ABSTAINED, Verdict
+from filters.decisions.verdict import ABSTAINED, HOT, Heat, Verdict
 
 _NOTHING: Mapping[str, Verdict] = {}
 
@@ -54,6 +54,29 @@ def decide(
     if log is None or isinstance(log, str) or blind:
         return Decided(picture, method, heat, None, blind, blind or str(log or ""))
     return Decided(picture, method, heat, propose(picture, heat, method, log.migrations, log.now, proposed))
+
+
+def judge_all(
+    picture: Picture,
+    rule: Rule,
+    parameters: Parameters,
+    hot_before: frozenset[str] = frozenset(),
+    known: Mapping[str, Verdict] = _NOTHING,
+) -> Heat:
+    """The verdicts of ``rule`` on all hosts; those that are ``known`` of the same readings stand.
+
+    A host on which the rule abstains keeps its hysteresis as long as it is late; one that is down
+    restarts when it comes back.
+    """
+    verdicts: dict[str, Verdict] = {}
+    hot = set()
+    for host in picture.hosts:
+        was_hot = host.id in hot_before
+        verdict = verdicts[host.id] = known.get(host.id) or rule.judge(host, parameters, was_hot)
+        kept = verdict.outcome is ABSTAINED and was_hot and host.state != DOWN
+        if verdict.outcome is HOT or kept:
+            hot.add(host.id)
+    return Heat(verdicts, frozenset(hot))
 
 
 def _unjudged(picture: Picture, heat: Heat) -> str:

@@ -18,13 +18,12 @@ from filters.decisions import capacity, relief
 from filters.decisions.constraints import hosts as host_constraints
 from filters.decisions.constraints import projection
 from filters.decisions.constraints.planning_state import PlanningState
-from filters.decisions.heat import Heat
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Picture, Transit, Vm
 from filters.decisions.refusal import Refusal, Refusals
 from filters.decisions.relief import Candidate
-from filters.decisions.verdict import Figure, Outcome, Verdict, measured
+from filters.decisions.verdict import Figure, Heat, Outcome, Verdict, measured
 from filters.decisions.vm_placement import VmPlacement
 from filters.decisions.vm_selection.choice import Worth
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -40,6 +41,21 @@ class Verdict(NamedTuple):
     reason: str
     figures: tuple[Figure, ...] = ()
     excess: float | None = None
+
+
+class Heat(NamedTuple):
+    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``."""
+
+    verdicts: Mapping[str, Verdict]
+    hot: frozenset[str]
+
+    def having(self, outcome: Outcome) -> list[str]:
+        """Ids of the hosts with an outcome: of the hot ones that first which exceeds its limit most, others in the
+        picture's order."""
+        found = [host for host, each in self.verdicts.items() if each.outcome is outcome]
+        if outcome is HOT:
+            found.sort(key=lambda host: (-(self.verdicts[host].excess or 0.0), host))
+        return found
 
 
 def aged(verdict: Verdict, seconds: float) -> Verdict:

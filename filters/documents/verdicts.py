@@ -163,7 +163,7 @@ class Hosts(NamedTuple):
     def takes(self, host: Host) -> bool:
         """Whether a host is wanted."""
         named = self.patterns.hosts is None or self.patterns.takes_block(host.name, int(host.id, 16), "", 0)
-        return named and self.labels.takes(host.labels)
+        return named and (not self.labels.by_name or self.labels.takes(host.labels))
 
 
 def hot_document(

@@ -47,6 +47,7 @@ class Inputs(Protocol):
         ...
 
 
+CODE_NAMES = tuple(map(codes.name_of, range(256)))  #: by code
 Columns = Mapping[str, tuple[int, str]]  #: by metric name, with their units
 
 
@@ -104,7 +105,7 @@ class BlockReadings:
         planes = self.planes()
         mean, deviation, trend, last = (finite(plane[row][column]) for plane in planes.own)
         return Reading(
-            metric, mean, deviation, trend, last, codes.name_of(planes.codes[row][column]), self.age,
+            metric, mean, deviation, trend, last, CODE_NAMES[planes.codes[row][column]], self.age,
             finite(planes.stale[row][column]), unit=unit, interval=self.block.interval or 1.0,
             extra={name: finite(plane[row][column]) for name, plane in planes.extra.items()},
         )  # fmt: skip
@@ -194,8 +195,8 @@ class _Observer:
         self.inputs = inputs
         self.processes = settings.entities == _PROCESSES
         self._columns = ColumnCache()
-        self._hosts = LabelTable(settings.hosts)
-        self._vms = LabelTable(settings.vms)
+        self._hosts = LabelTable(settings.hosts) if settings.hosts else None
+        self._vms = LabelTable(settings.vms) if settings.vms else None
 
     def host(self, blocks: Sequence[Block]) -> Host:
         """One host with its blocks."""
@@ -212,7 +213,7 @@ class _Observer:
             named.host,
             block.state if block is not None else named.state if named.cause else LATE,
             finite(named.age_seconds),
-            self._hosts.of(sent, named.host, host_id),
+            self._hosts.of(sent, named.host, host_id) if self._hosts else sent,
             readings,
             _Vms(self, blocks, readings),
             block.reason if block is not None else "it sends no metrics of the host itself",
@@ -248,7 +249,7 @@ class _Observer:
             f"{block.host_id:016x}",
             vm_state.STOPPED if stopped else block.state,
             view.age,
-            self._vms.of(labels, entity.name, vm),
+            self._vms.of(labels, entity.name, vm) if self._vms else labels,
             readings,
             arrives or places.is_migrating(vm),
             _observed(block, readings),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from filters.documents import hosts
 from filters.documents.encoding import encode_around, encode_long
+from filters.judging.judge import TickInputs
 from filters.judging.observe import observe
-from filters.judging.sources import TickInputs
 from filters.service.http.parameters import (
     AFTER,
     ENTITY,

@@ -8,8 +8,7 @@ from filters.decisions.method import Method, method_of
 from filters.decisions.verdict import Outcome
 from filters.documents.encoding import encode_long
 from filters.documents.verdicts import FIELDS, LISTED, HotDocument, hot_document
-from filters.judging.judge import judge_otherwise
-from filters.judging.sources import host_owners
+from filters.judging.judge import host_owners, judge_otherwise
 from filters.service.http.parameters import HOST, LABEL, LIMIT, Parameter
 from filters.service.interface.resource import Parts, Request, Resource, fields, hosts_of, verdicts_of
 from filters.service.ticks.tick_cache import TickCache

@@ -53,8 +53,9 @@ class Smoother:
             others = [Item(each.batch, each.state, each.decoded()) for each in accepted]
         else:
             others = self._smooth_natively(accepted, self._native)
-        for batch in batches(others):
-            self._smooth_together(batch)
+        if others:
+            for batch in batches(others):
+                self._smooth_together(batch)
 
     # ---------------------------------------------------------------- decision inputs
 

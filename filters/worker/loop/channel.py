@@ -9,15 +9,14 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from acquisition import log
 from acquisition.errors import ShardError, ShardpulseError
-from acquisition.link.resp import Address, Connection, error_for
+from acquisition.link.resp import MOST_PIECES, Address, Connection, error_for
 from acquisition.wire import position
 from acquisition.wire.seen import Seen
-from filters.worker.loop.outgoing import Outgoing
-from filters.worker.loop.pace import Arrivals, together
 from filters.worker.partitions.batch import Batch
 from filters.worker.partitions.partition import Partition
 
@@ -27,6 +26,12 @@ _COMMIT, _TRIM, _READ = "commit", "trim", "read"
 _FULL_SECONDS = 10.0
 _MOST_DEAF = 1.0  #: a partition that lingers longer is listened to meanwhile
 _LONGEST_SILENCE = 3.0  #: longer than a shard may take to answer a read that waits for a second
+_AVERAGED = 0.5
+_TURNS = 8
+_GATHERS = 2.0  #: frames that a partition is to expect while it lingers, or it does not
+
+
+Piece = bytes | memoryview
 
 
 class Overtaken(ShardpulseError):
@@ -223,3 +228,72 @@ class Channel:
     def excuse_silence(self, now: float) -> None:
         """The worker itself did not listen until ``now``."""
         self.asked = now
+
+
+class Outgoing:
+    """The pieces of packed commands that a connection has not taken yet. The connection must not wait.
+
+    With 20,000 hosts a commit is of megabytes, more than a socket holds; the worker goes on working while the shard
+    takes it (docs/decisions/0006).
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._pieces: Sequence[Piece] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def put(self, pieces: list[bytes]) -> None:
+        """Send these behind what was put before, as far as they are taken. Raises ShardError."""
+        self._pieces = [*self._pieces, *pieces] if self._pieces else pieces
+        self.go_on()
+
+    def go_on(self) -> int:
+        """Send what is taken now, when it is writable: how many bytes. Raises ShardError."""
+        total = 0
+        while self._pieces:
+            some = self._pieces[:MOST_PIECES]
+            sent = self._connection.send_some(some)
+            total += sent
+            rest = _behind(some, sent)
+            self._pieces = [*rest, *self._pieces[MOST_PIECES:]]
+            if rest:
+                break
+        return total
+
+
+def _behind(pieces: Sequence[Piece], sent: int) -> Sequence[Piece]:
+    """What is left of pieces of which so many bytes are sent."""
+    for place, piece in enumerate(pieces):
+        if sent < len(piece):
+            return [memoryview(piece)[sent:], *pieces[place + 1 :]]
+        sent -= len(piece)
+    return ()
+
+
+class Arrivals:
+    """How many frames of a partition come: ``per_second``, of the recent half second or the last few reads."""
+
+    __slots__ = ("_at", "per_second")
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self.per_second = 0.0
+
+    def note(self, frames: int, now: float) -> None:
+        """A read brought so many."""
+        seconds, self._at = now - self._at, now
+        if seconds > 0.0:
+            self.per_second += min(1.0, seconds / _AVERAGED) * (frames / seconds - self.per_second)
+
+    def worth(self, linger: float) -> float:
+        """``linger``, or 0 where so few frames come in it that a wait would make them older, and gather none."""
+        return linger if self.per_second * linger >= _GATHERS else 0.0
+
+
+def together(now: float, linger: float, number: int) -> float:
+    """When a partition that lingers is read next: one of ``_TURNS`` moments within every ``linger``, the
+    same for every ``_TURNS``-th partition. So the frames of some share a batch, and not all come at once."""
+    phase = linger * (number % _TURNS) / _TURNS
+    return ((now - phase) // linger + 1.0) * linger + phase

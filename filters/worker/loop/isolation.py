@@ -11,27 +11,31 @@ _CAREFUL = 10.0  #: so long each frame is smoothed alone, after one that could n
 
 
 class Isolation:
-    """Smooths the frames of turns, whatever one of them raises."""
+    """Finds the frame that raises. Until ``careful_until`` (CLOCK_MONOTONIC) each frame is smoothed alone."""
 
     def __init__(self, smoother: Smoother, log: TroubleLog) -> None:
+        self.careful_until = 0.0
         self._smoother = smoother
         self._log = log
-        self._careful_until = 0.0
 
-    def smooth(self, items: list[Accepted], now: float) -> set[int]:
-        """Smooth frames and reject the one that raises.
-
-        While it is not known which one that is, answers the partitions of all frames: their states are to be loaded
-        again, and for a while each frame is smoothed alone.
-        """
-        for some in [items] if now >= self._careful_until else [[item] for item in items]:
+    def smooth_each(self, items: list[Accepted]) -> None:
+        """Smooth frames one by one, and reject those that raise."""
+        for item in items:
             try:
-                self._smoother.smooth(some)
+                self._smoother.smooth([item])
             except Exception as error:  # whatever it is: no frame of a stranger ends a worker
-                if len(some) > 1:
-                    self._careful_until = now + _CAREFUL
-                    text = f"one of {len(some)} frames cannot be smoothed, searching for it: {unforeseen(error)}"
-                    self._log.tell(text, "smooth")
-                    return {item.batch.number for item in some}
-                some[0].batch.give_up(some[0], error)
-        return set()
+                item.batch.give_up(item, error)
+
+    def begin(self, items: list[Accepted], error: Exception, now: float) -> set[int]:
+        """Reject the frame that raised an error; of several it is not known which one that is.
+
+        Answers the partitions of all frames then: their states are to be loaded again, and for a while each frame is
+        smoothed alone.
+        """
+        if len(items) == 1:
+            items[0].batch.give_up(items[0], error)
+            return set()
+        self.careful_until = now + _CAREFUL
+        text = f"one of {len(items)} frames cannot be smoothed, searching for it: {unforeseen(error)}"
+        self._log.tell(text, "smooth")
+        return {item.batch.number for item in items}

@@ -28,7 +28,7 @@ from filters.worker.loop.loader import Loader
 from filters.worker.loop.pace import Pace
 from filters.worker.loop.poller import Poller
 from filters.worker.loop.shard_map import ShardMap
-from filters.worker.partitions.batch import Batch
+from filters.worker.partitions.batch import Accepted, Batch
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.rejections import unforeseen
 from filters.worker.partitions.settings import FilterSettings
@@ -59,7 +59,8 @@ class Worker:
         background: BackgroundJobs,
         log: TroubleLog,
     ) -> None:
-        self._isolation = Isolation(Smoother(settings, kernels), log)
+        self._smoother = Smoother(settings, kernels)
+        self._isolation = Isolation(self._smoother, log)
         self._loader = loader
         self._shard_map = shard_map
         self._poller = poller
@@ -172,8 +173,7 @@ class Worker:
         with ExitStack() as opened:
             worked = self._receive_all([channel for channel in ready.channels if channel.connected], opened)
             items = [item for batch in worked.values() for item in batch.accepted]
-            for number in self._isolation.smooth(items, self._turned):
-                self._drop(self._channels[number], 0.0)
+            self._smooth(items)
             for channel, batch in worked.items():
                 if channel.connected:
                     self._guard(channel, self._commit, batch)
@@ -275,10 +275,22 @@ class Worker:
         if channel.leaving and not channel.committing and channel not in worked:
             self._let_go(channel)
 
-    # ---------------------------------------------------------------- committing
+    # ---------------------------------------------------------------- smoothing and committing
+
+    def _smooth(self, items: list[Accepted]) -> None:
+        if self._turned < self._isolation.careful_until:
+            self._isolation.smooth_each(items)
+            return
+        try:
+            self._smoother.smooth(items)
+        except Exception as error:  # whatever it is: no frame of a stranger ends a worker
+            for number in self._isolation.begin(items, error, self._turned):
+                self._drop(self._channels[number], 0.0)
 
     def _commit(self, channel: Channel, batch: Batch) -> None:
-        self._tell_rejected(channel.partition)
+        rejections = channel.partition.rejections
+        if rejections.count != rejections.reported:
+            self._tell_rejected(channel.partition)
         channel.commit(batch, self._fair_share.rate, self._pace.linger)
         self._poller.follow(channel)
         self._counters["commits"] += 1

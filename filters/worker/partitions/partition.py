@@ -76,7 +76,7 @@ class Partition:
         self.commit_id, self._pending = _OPEN, []
         if entries:
             size = self._intake.take(batch)
-            self.stream.advance(entries, size, len(self.sets.sizes), most_bytes)
+            self.stream.advance(entries, size, self.sets.sizes, most_bytes)
         return batch
 
     def commit(self, batch: Batch, fair_share: float = 0.0, full: bool = False) -> Sent:
@@ -99,6 +99,8 @@ class Partition:
         that, or because there has never been one. ``now`` is monotonic: no host's clock decides."""
         if not self.commit_id or self._renewed:  # so that it is noticed when the shard loses what little it has
             return True
+        if now < self.sets.expire_at:
+            return False
         commands = self.sets.expire(now)
         self._pending += commands
         return bool(commands)

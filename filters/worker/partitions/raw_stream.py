@@ -8,6 +8,7 @@ memory, and nothing is lost: what is read again after a restart, the rule of num
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sized
 from typing import Any, NamedTuple
 
 from acquisition.link.resp import front, pack, word
@@ -76,18 +77,19 @@ class Lanes:
         self.front = front
         return Read(taken, passed, size_of(second))
 
-    def watch(self, entries: Entries, hosts: int, full: bool, cursor: bytes) -> None:
-        """Look for hosts that flood, among what was taken of a read, which was ``full`` or not; of ``hosts`` in all."""
+    def watch(self, entries: Entries, hosts: Sized, full: bool, cursor: bytes) -> None:
+        """Look for those of ``hosts`` that flood, among what was taken of a read, which was ``full`` or not."""
         self._full_reads = self._full_reads + 1 if (self._full if self.front else full) else 0
-        if self._full_reads < _PATIENCE or hosts < 2:
+        if self._full_reads < _PATIENCE or len(hosts) < 2:
             return
+        others = len(hosts) - 1
         self._full_reads = 0
         weights: Counter[bytes] = Counter()
         for one in self._fresh if self.front else entries:
             weights[_host(one)] += size_of([one])
         total = weights.total()
         for host, weight in weights.items():
-            if host and weight >= _SHARE * total and weight * (hosts - 1) > _TIMES * (total - weight):
+            if host and weight >= _SHARE * total and weight * others > _TIMES * (total - weight):
                 if not self.front:
                     self.front, self._full, self._alone = cursor, True, 0
                 self._late.setdefault(host, self.front)
@@ -149,8 +151,8 @@ class RawStream:
             self._pass(read.cursor, read.size)
         return read.entries
 
-    def advance(self, entries: Entries, size: int, hosts: int, most_bytes: int) -> None:
-        """Go on behind entries that were taken, with ``size`` bytes of frames; ``hosts`` are known in all.
+    def advance(self, entries: Entries, size: int, hosts: Sized, most_bytes: int) -> None:
+        """Go on behind entries that were taken, with ``size`` bytes of frames; ``hosts`` are those that are known.
 
         The next read brings some ``most_bytes``: while a worker is saturated, every partition gets its turn.
         """

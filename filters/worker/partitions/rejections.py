@@ -36,19 +36,19 @@ class News(NamedTuple):
 
 
 class Rejections:
-    """Rejections of one partition; ``count`` includes all filters that have held it."""
+    """Rejections of one partition; ``count`` includes all filters that have held it, ``reported`` what ``news``
+    has returned."""
 
     def __init__(self, tag: str) -> None:
-        self.count = 0
+        self.count = self.reported = 0
         self._tag = tag
-        self._told = 0  #: how many of these ``news`` has returned
         self._reasons: dict[str, tuple[str, str]] = {}
         self._until = 0.0
         self._named: set[tuple[str, int]] = set()  #: kinds and hosts of events until then
 
     def resume(self, count: int) -> None:
         """Go on behind a commit that counted so many."""
-        self.count = self._told = count
+        self.count = self.reported = count
 
     def add(self, entry: bytes, error: FrameError, fields: Sequence[Any], now: float) -> list[bytes]:
         """Reject a stream entry; the packed commands that say so. ``now`` is monotonic."""
@@ -74,6 +74,6 @@ class Rejections:
 
     def news(self) -> News:
         """What was rejected since the last call."""
-        found = News(self.count - self._told, self._reasons)
-        self._told, self._reasons = self.count, {}
+        found = News(self.count - self.reported, self._reasons)
+        self.reported, self._reasons = self.count, {}
         return found

@@ -30,7 +30,7 @@ class ResourceSets:
         self._tag = tag
         self._partitions = partitions
         self._settings = settings
-        self._expire_at = 0.0
+        self.expire_at = 0.0  #: when ``expire`` is due
 
     def owns(self, host: int) -> bool:
         """Whether a host belongs to this partition."""
@@ -61,10 +61,8 @@ class ResourceSets:
 
         ``now`` is monotonic: no host's clock decides.
         """
-        if now < self._expire_at:
-            return []
         limit = self._settings.expire_seconds
-        self._expire_at = now + min(_EXPIRE_EVERY, limit / 2)
+        self.expire_at = now + min(_EXPIRE_EVERY, limit / 2)
         gone = [key for key in self.states if now - self.heard.setdefault(key, now) > limit]
         silent = {host for host, _ in gone} - {host for host, _ in self.states.keys() - set(gone)}
         commands = self.dormant.miss(seen_of(self.states, self.heard, silent, now), time.time())

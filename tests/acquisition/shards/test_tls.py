@@ -34,7 +34,7 @@ from acquisition.shards.topology.nodes import Members, owners
 from acquisition.wire import keys, layout
 from acquisition.wire.records.record_format import NEWEST
 from experiments.processes.access import MASTER_KEY
-from filters.worker.loop.outgoing import Outgoing
+from filters.worker.loop.channel import Outgoing
 from tests.support import ROOT, layouts, parts
 from tests.support.processes import started
 from tests.support.tls_cluster import LACK, NAME, Secured, command_with_tls, denied, finds_replicas_lacking, tls_cluster

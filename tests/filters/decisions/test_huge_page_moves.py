@@ -13,7 +13,7 @@ from acquisition.config.decisions import Decisions, Policy
 from acquisition.model.derived import DERIVED, MEMORY
 from filters.decisions import hugepages, ratios
 from filters.decisions.constraints import projection
-from filters.decisions.heat import judge_all
+from filters.decisions.deciding import judge_all
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Migrations
 from filters.decisions.picture import Host, Reading, Vm

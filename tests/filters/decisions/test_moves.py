@@ -18,8 +18,7 @@ from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.metric_registry import load_checked
 from acquisition.errors import ConfigError
 from filters.decisions.constraints import projection
-from filters.decisions.deciding import decide
-from filters.decisions.heat import judge_all
+from filters.decisions.deciding import decide, judge_all
 from filters.decisions.method import Method, method_of
 from filters.decisions.migrations import FINISHED, STARTED, Log, Migration, Migrations
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, NETWORK, Host, Picture, Transit, Vm

@@ -25,9 +25,8 @@ from filters.decisions.overload_detection import REGISTRY
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Picture
 from filters.decisions.verdict import Outcome
 from filters.judging import migration_store
-from filters.judging.judge import TickJudge
+from filters.judging.judge import TickJudge, inputs_of
 from filters.judging.observe import observe
-from filters.judging.sources import inputs_of
 from filters.judging.whereabouts import whereabouts
 from filters.prometheus import render
 from filters.service.ticks.event_recorder import Teller

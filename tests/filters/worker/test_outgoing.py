@@ -17,8 +17,7 @@ from acquisition.errors import ShardError
 from acquisition.link.layouts import read_layout
 from acquisition.link.resp import Address, Connection, pack
 from acquisition.wire import keys
-from filters.worker.loop.channel import Channel
-from filters.worker.loop.outgoing import Outgoing
+from filters.worker.loop.channel import Channel, Outgoing
 from filters.worker.partitions.partition import Partition
 from filters.worker.partitions.settings import FilterSettings
 from tests.support.fixture_types import StartCluster

@@ -2,7 +2,8 @@
 
 import pytest
 
-from filters.worker.loop.pace import Arrivals, Pace
+from filters.worker.loop.channel import Arrivals
+from filters.worker.loop.pace import Pace
 
 LONGEST = 0.1
 
