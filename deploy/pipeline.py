@@ -21,7 +21,8 @@ from usage import Meter
 
 from acquisition.config import text as config_text
 from acquisition.config.archive import Archive
-from acquisition.config.settings import HostModule, Probe, ProcessesModule, Settings
+from acquisition.config.probe import HostModule, Probe, ProcessesModule
+from acquisition.config.settings import Settings
 from acquisition.config.settings import Shards as ShardSettings
 from acquisition.errors import ShardpulseError, UnavailableError
 from acquisition.link.layouts import read_layout

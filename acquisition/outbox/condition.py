@@ -1,4 +1,4 @@
-"""Condition of a writer: who refuses or contests its frames, and its figures for the status record."""
+"""Condition of a writer: who refuses its frames, and figures for its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings about hosts and their figures: one for each thing that people should know."""
+"""Findings about hosts and their figures."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class HostSizes:
         known = self._hosts.get(host, {})
         if len(known) >= self._limits.resource_sets and resource_set not in known:
             raise LimitError(
-                host, f"one more resource set, {resource_set:08x}", self._limits.resource_sets, "resource_sets"
+                host, f"one more resource set ({resource_set:08x})", self._limits.resource_sets, "resource_sets"
             )
         self._hosts.setdefault(host, known).setdefault(resource_set, 0)
 

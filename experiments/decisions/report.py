@@ -1,4 +1,4 @@
-"""The summary on the screen, and the tables of docs/detection.md."""
+"""Report: summary on the screen, and tables of docs/detection.md."""
 
 from __future__ import annotations
 

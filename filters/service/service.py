@@ -25,8 +25,8 @@ from filters.judging.labels import Labels
 from filters.runtime.memory import TickSweeper
 from filters.service.application import application, routes
 from filters.service.http.access import Access, Rates, check_writer
-from filters.service.http.page import page_routes
 from filters.service.interface.resource import Parts, Request, Resource
+from filters.service.page import page_routes
 from filters.service.resources import declared
 from filters.service.ticks.executor import Executor
 from filters.service.ticks.on_demand import Condition, LatestReading, Recents

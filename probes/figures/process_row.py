@@ -1,4 +1,4 @@
-"""Row of one process: its columns, the files that give them, and the units of a tick."""
+"""Row of one process: columns, the files that give them, units."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The process on every host: the loop over its monitor modules."""
+"""Agent of a host: the loop over its monitor modules."""

@@ -1,4 +1,4 @@
-"""Print the metric tables as Markdown: ``python -m probes.metrics > docs/metrics.md``."""
+"""Metric tables as Markdown: ``python -m probes.metrics > docs/metrics.md``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all sources share: readings, files of /proc, facts of the host, deadlines."""
+"""Common parts of all sources: readings, files of /proc, host facts, deadlines."""

@@ -524,8 +524,8 @@ def test_a_reader_that_goes_away_stops_it(demo):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--seconds", "0"], "is not 0.001 to"),
-        (["--seconds", "nan"], "is not 0.001 to"),
+        (["--seconds", "0"], "is not in the range 0.001 to"),
+        (["--seconds", "nan"], "is not in the range 0.001 to"),
         (["--interval", "0.001"], "is not in the range 0.01 to 3600"),
         (["--shards", "-1"], "is not in the range 1 to 65535"),
         (["--shards", "1000"], "too many shards for"),

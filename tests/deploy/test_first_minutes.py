@@ -166,7 +166,7 @@ def test_the_wait_option_is_the_same_everywhere(home: Home) -> None:
     texts = set()
     for name in LONG_RUNNING:
         words = home.run(name, "--help").stdout.rpartition("--wait S")[2].split()
-        texts.add(" ".join(words[: words.index("stopped)") + 1]))
+        texts.add(" ".join(words[: words.index("forever)") + 1]))
     assert len(texts) == 1
 
 

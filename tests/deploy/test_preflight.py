@@ -131,7 +131,7 @@ def test_certificates_that_end_or_have_ended_are_told(tmp_path: Path) -> None:
     said = play(tmp_path, TWO)
     assert f"a: {shards}/issued/10.0.0.1.pem: 10.0.0.1, from " in said
     assert "UTC; expired; b: " in said
-    assert re.search(r"; ends in [45] days: renew.yml makes others while everything runs, and with -e expired", said)
+    assert re.search(r"; expires in [45] days: renew.yml makes others while everything runs, and with -e expired", said)
     said = play(tmp_path, TWO, "renew.yml")
     assert "; expired" in said
     assert "10.0.0.2" not in said

@@ -73,10 +73,10 @@ PIPELINE = "[hosts.a]\nshard = true\nfilter = true\nprobe = true\n"
     [
         (
             PIPELINE + "[hosts.b.link]\ndelay = 1\n",
-            "key hosts.b.link.delay: unknown key; expected one of delay_seconds, ",
+            "key hosts.b.link.delay: unknown key; known are delay_seconds, ",
         ),
         (PIPELINE + "link = { loss = 2 }\n", "key hosts.a.link.loss: Expected `float` <= 1.0"),
-        ("interval = 1\n" + PIPELINE, "key interval: unknown key; expected one of interval_seconds"),
+        ("interval = 1\n" + PIPELINE, "key interval: unknown key; known are interval_seconds"),
         (PIPELINE + "emulated = 3\n", "key hosts.a: it has a probe, or emulates hosts"),
         (PIPELINE + "[hosts.B]\n", "key hosts.B: a name has a-z, 0-9 and -"),
         (PIPELINE + "[hosts.b1]\n[hosts.b]\ncount = 2\n", "two hosts have the same name"),

@@ -18,7 +18,11 @@ _PACKAGES = ("acquisition", "probes", "filters")
 #: File, what stands there, and what stands there with the entry.
 ENTRIES = (
     ("probes/tools/vmstat.py", r'(    b"gu": .*\n)', r'\1    b"toys": ("tasks_toy", _PLAIN),\n'),
-    ("probes/metrics.py", r'(    share\("cpu_guest_ratio".*\n)(?=\)\n)', r'\1    tasks("tasks_toy", "toys"),\n'),
+    (
+        "probes/metrics/__init__.py",
+        r'(    share\("cpu_guest_ratio".*\n)(?=\)\n)',
+        r'\1    tasks("tasks_toy", "toys"),\n',
+    ),
     ("acquisition/config/inputs.py", r"(DEFAULT_THRESHOLDS = .*)0\.9", r"\g<1>0.95"),
     ("acquisition/config/archive.py", r"(    minutes_days: .* = )2\.0", r"\g<1>3.0"),
     ("acquisition/shards/servers/redis_binary.py", r"NAMES = \(", 'NAMES = ("toy-server", '),

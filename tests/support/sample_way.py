@@ -1,4 +1,4 @@
-"""The files that one line of vmstat passes, from the pipe of the probe to the answer of ``/v1/hot``.
+"""Trace of one line of vmstat, from the pipe of the probe to ``/v1/hot``.
 
 Probe, filter and service run in this process, around a real shard. ``sys.setprofile`` notes each product file in which
 a function is called while the line is on its way; connecting, loading and the pauses between lines are not traced. The

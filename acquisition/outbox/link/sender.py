@@ -1,4 +1,4 @@
-"""A connection to the shard that owns a host's partition, which waits in ``wait`` only.
+"""Non-blocking sender to the shard that owns a host's partition.
 
 The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection, MOVED
 and ASK among them, but for those of which the owner knows that they pass (``bear``): what was in flight is then

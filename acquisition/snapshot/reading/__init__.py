@@ -1,1 +1,1 @@
-"""Reading: positions, records and names of all hosts, and the verdict on each record."""
+"""Readings: positions, records and names of all hosts, and verdicts on records."""

@@ -1,4 +1,4 @@
-"""Visibility: is a host down, or can nobody see it? From what a reader knows to the state of every host (pure).
+"""Visibility of each host: down, or hidden by a fault elsewhere (pure).
 
 Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a
 filter worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe

@@ -1,4 +1,4 @@
-"""Advances states by frames, and leaves their records in the batches that commit them.
+"""Smoothing: advances states by frames, leaves records to their batches.
 
 With the native step (filters.worker.step) state by state: a run of frames that simply follow each other is one call,
 which smooths, keeps the decision inputs and encodes; of any other frame Python makes the state ready first. With

@@ -1,4 +1,4 @@
-"""Whether the shards name another record format than the one that a worker writes (wire.records.record_format)."""
+"""Watch for a change of the record format in the shards."""
 
 from __future__ import annotations
 

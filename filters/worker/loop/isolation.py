@@ -1,4 +1,4 @@
-"""Isolation of a frame that cannot be smoothed: frames of other hosts keep their averages."""
+"""Isolation of a frame that cannot be smoothed from those of other hosts."""
 
 from __future__ import annotations
 

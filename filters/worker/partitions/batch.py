@@ -1,4 +1,4 @@
-"""A batch of a partition: the frames of one read that are to be smoothed, and all that their commit writes."""
+"""Batch of a partition: frames of one read to smooth, and what its commit writes."""
 
 from __future__ import annotations
 

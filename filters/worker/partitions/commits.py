@@ -1,4 +1,4 @@
-"""Commits of a partition: one transaction, or on a full shard a script that frees memory first.
+"""Commits of a partition: a transaction, or a script that frees memory first.
 
 At ``maxmemory`` with ``noeviction`` a transaction that writes is refused as a whole. A script is
 refused only at its first command that takes memory, and no more once it has written anything

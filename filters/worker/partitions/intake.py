@@ -1,4 +1,4 @@
-"""Intake of a partition: which entries of a read are applied, in stream order, and which are rejected."""
+"""Intake of a partition: applies or rejects the entries of a read, in order."""
 
 from __future__ import annotations
 

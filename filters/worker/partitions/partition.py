@@ -1,4 +1,4 @@
-"""One partition in a filter worker: what it has read, applied and committed.
+"""Partition in a filter worker: what it has read, applied and committed.
 
 A commit is one transaction: smoothed records, applied positions, names, rejected entries,
 and ``commit:{tag}`` with a fresh random id and the cursor. The worker WATCHes that key and

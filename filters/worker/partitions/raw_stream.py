@@ -1,4 +1,4 @@
-"""Reading of a raw stream: the cursor, the size of the next read, and two lanes while a host floods it.
+"""Reading of a raw stream: cursor, read sizes, a second lane during a flood.
 
 While a filter is behind, a host that sends many times what its neighbours do is *late*: the reading in front passes
 over its entries, and the second reading, from the cursor on, takes them afterwards, in their order. Nothing waits in

@@ -1,4 +1,4 @@
-"""Resource sets of a partition: their states, when each was last heard, and which of them expire."""
+"""Resource sets of a partition: states, last arrivals, expiry."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The state of one resource set: its counts, names, averages, and the record of them."""
+"""State of one resource set: counts, names, averages, and their record."""

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from acquisition.config import endpoints, metric_registry, schema
 from acquisition.config import loader as config
 from acquisition.config import text as config_text
-from acquisition.config.settings import Filter, Probe, ProcessesModule, Settings, Shards
+from acquisition.config.probe import Probe, ProcessesModule
+from acquisition.config.settings import Filter, Settings, Shards
 from acquisition.errors import ConfigError, NoInputError
 from acquisition.link.local_shards import LocalShards
 from acquisition.link.resp import Address

@@ -11,7 +11,7 @@ from acquisition.wire.rejected import Rejected
 from tests.support import FIXTURES
 
 GOLDEN = FIXTURES / "frames" / "rejected.resp"
-REJECTED = Rejected(b"1700000000123-4", "crc", "checksum mismatch: törn")
+REJECTED = Rejected(b"1700000000123-4", "crc", "the checksum does not match: törn")
 
 
 def test_golden_bytes() -> None:

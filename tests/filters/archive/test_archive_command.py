@@ -23,8 +23,8 @@ def test_migrate_makes_the_tables_once(url: str, capsys: pytest.CaptureFixture[s
     assert main(["archive", "migrate", "--archive", url]) == EXIT_OK
     assert main(["archive", "migrate", "--archive", url]) == EXIT_OK
     first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith("before none")
-    assert second.endswith("as it was")
+    assert first.endswith("previously none")
+    assert second.endswith("unchanged")
     assert rows(url, "SELECT * FROM rollup_values") == []
 
 

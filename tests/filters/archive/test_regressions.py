@@ -125,8 +125,8 @@ def test_change_is_one_event_and_a_finding_until_it_is_over(cluster: Cluster, tm
         tell(cluster, TAGS, found, NOW)
     (finding,) = of_regressions(regressions.fresh(happenings.read_told(cluster, TAGS).values(), NOW + DAY))
     assert (finding.kind, finding.about) == (NOTE, "host alpha")
-    assert finding.text.startswith("storage.throughput_bytes_per_second of write-512k is 20.")
-    assert finding.text.endswith("times; so are write-64k")
+    assert finding.text.startswith("storage.throughput_bytes_per_second of write-512k has been 20.")
+    assert finding.text.endswith("; so are write-64k")
     assert [(one.kind, one.host) for one in events(cluster)] == [("regression", NUMBER)] * 2
     assert {one.details["entity"] for one in events(cluster)} == set(POINTS)
     tell(cluster, TAGS, Judged(NOW, frozenset(list(found.worse)[:1]), {}), NOW)

@@ -29,7 +29,7 @@ from filters.judging.judge import TickJudge, inputs_of
 from filters.judging.observe import observe
 from filters.judging.whereabouts import whereabouts
 from filters.prometheus import render
-from filters.service.ticks.event_recorder import Teller
+from filters.service.ticks.event_recorder import EventRecorder
 from filters.worker.loop.assembly import lone_worker
 from filters.worker.loop.worker import Worker
 from filters.worker.partitions.settings import FilterSettings
@@ -194,7 +194,7 @@ def test_vm_that_runs_twice_is_the_gravest_finding(
     remarks = see(shards, tick).remarks
     assert [(each.vm, each.kind) for each in remarks] == [("uuid-x", "vm_runs_twice")]
     now = time.time()
-    assert Teller().tell(cluster, decided(shards, cluster, tick), now) > 0
+    assert EventRecorder().record(cluster, decided(shards, cluster, tick), now) > 0
     assert shardpulse(["status", "--json", "--shards", ",".join(map(str, shards.addresses))]) == EXIT_UNAVAILABLE
     found = [each for each in json.loads(capsys.readouterr().out)["findings"] if "RUNS TWICE" in each["text"]]
     assert [(each["kind"], each["about"]) for each in found] == [("down", "VM uuid-x")]
@@ -216,8 +216,8 @@ def test_migration_that_renames_is_one_vm_with_a_finding(
     assert [(transit.vm, transit.binds) for transit in seen.transits] == [("uuid-x", True)]
     text = "old of a is called new on b, to which it migrates: one VM"
     assert [(each.vm, each.text) for each in seen.remarks] == [("uuid-x", text)]
-    teller = Teller()
-    assert teller.tell(cluster, decided(shards, cluster, tick), time.time()) > 0
+    recorder = EventRecorder()
+    assert recorder.record(cluster, decided(shards, cluster, tick), time.time()) > 0
     shardpulse(["status", "--shards", ",".join(map(str, shards.addresses))])
     assert " ".join(text.split()) in " ".join(capsys.readouterr().out.split())
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from filters.service.http.page import page_routes
+from filters.service.page import page_routes
 
 
 def get(directory: Path, path: str, known: str = "") -> tuple[int, dict[str, str], bytes]:

@@ -123,7 +123,7 @@ def test_a_host_has_so_many_sets_and_so_many_entities_in_all(bench: Bench) -> No
         bench.send(feeder, 4)
     turn_until(bench.worker, lambda: len(bench.reasons()) == 3)
     assert [text.partition(",")[0] for text in bench.reasons()] == [
-        "12 entities", "one more resource set, 00000004", "one more resource set, 00000005",
+        "12 entities", "one more resource set (00000004)", "one more resource set (00000005)",
     ]  # fmt: skip
     bench.send(bench.victim, 10)
     bench.turn(bench.victim)
@@ -144,7 +144,7 @@ def test_limits_hold_for_a_filter_that_takes_over(bench: Bench) -> None:
     again.send(Feeder(bench.cluster, HOSTILE, 4))
     feeder.push(feeder.make(np.ones((5, 1)), 2.0))
     again.turn(feeder)
-    assert [text.partition(",")[0] for text in again.reasons()] == ["one more resource set, 00000004", "11 entities"]
+    assert [text.partition(",")[0] for text in again.reasons()] == ["one more resource set (00000004)", "11 entities"]
     again.worker.close()
 
 
