@@ -27,10 +27,8 @@ import hiredis
 from acquisition import help_text, log
 from acquisition.config import endpoints, schema
 from acquisition.config.loader import check_metrics, find, load
-from acquisition.config.probe import Probe, ProbeSigning, ProcessesModule
-from acquisition.config.registered import AUTO
+from acquisition.config.probe import AUTO, Probe, ProbeSigning, ProcessesModule, StorageModule
 from acquisition.config.settings import Settings
-from acquisition.config.storage import StorageModule
 from acquisition.errors import EXIT_OK, ConfigError, ShardpulseError
 from acquisition.link.resp import parse_address
 from acquisition.outbox.frames.ring import remove

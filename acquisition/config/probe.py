@@ -1,13 +1,64 @@
-"""Probe settings: the tables [probe] and [probe.*] of shardpulse.toml."""
+"""Probe settings: [probe], [probe.*] and [checks] of shardpulse.toml.
+
+Tables of checks and names of sources come from installed packages, through entry points like everything in
+``acquisition.plugins``; without the package with the probe there are no checks, and ``auto`` is the only source.
+"""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from acquisition.config.registered import AUTO, Enabled, HostSource, ProcessesSource, VmsSource
+from acquisition import plugins
 from acquisition.config.schema import Meta, Table
-from acquisition.config.storage import StorageModule
+from acquisition.model.check_kind import CheckKind, Parameter
+
+AUTO = "auto"
+RECORD_SIZES = tuple(65536 << power for power in range(9))  #: 64 KiB to 16 MiB
+Enabled = Annotated[bool, Meta(description="false disables it")]
+
+
+def _field(parameter: Parameter) -> tuple[str, Any, Any]:
+    name, default, low, high, meaning = parameter
+    if isinstance(default, int | float):
+        return name, Annotated[type(default), Meta(ge=low, le=high, description=meaning)], default
+    limits = Annotated[dict[str, tuple[float, float]], Meta(description=meaning)]
+    return name, limits, field(default_factory=dict)
+
+
+def _table(name: str, kind: CheckKind) -> type[Table]:
+    fields = [("enabled", Enabled, True), *map(_field, kind.parameters)]
+    return _made(f"{name.title()}Check", kind.help, fields)
+
+
+def _check_tables() -> type[Table]:
+    tables = {name: _table(name, kind) for name, kind in plugins.registered(plugins.CHECKS).items()}
+    fields = [(name, table, field(default_factory=table)) for name, table in tables.items()]
+    meaning = "Checks of samples, in order of execution; the first that fails sets the code."
+    return _made("Checks", meaning, fields)
+
+
+def _made(name: str, meaning: str, fields: list[tuple[str, Any, Any]]) -> type[Table]:
+    annotations = {key: hint for key, hint, _ in fields}
+    defaults = {key: default for key, _, default in fields}
+    space = {"__doc__": meaning, "__module__": __name__, "__annotations__": annotations, **defaults}
+    made = type(name, (Table,), space)
+    assert issubclass(made, Table)
+    return made
+
+
+def _source_names(resource_set: str) -> Any:
+    return Literal[(AUTO, *(name for owner, name in plugins.registered(plugins.SOURCES) if owner == resource_set))]
+
+
+if TYPE_CHECKING:
+    Checks = Table
+    HostSource = str
+    ProcessesSource = str
+    VmsSource = str
+else:
+    Checks = _check_tables()
+    HostSource, ProcessesSource, VmsSource = map(_source_names, ("host", "processes", "vms"))
 
 
 class ProbeSigning(Table):
@@ -127,6 +178,49 @@ class FilesystemsModule(Table):
     def enabled(self) -> bool:
         """Whether there is anything to watch."""
         return bool(self.paths)
+
+
+class StorageModule(Table):
+    """Monitor module of storage: fio periodically writes and reads a test file, bypassing the page cache. A run
+    loads the device for minutes; disabled by default."""
+
+    enabled: Annotated[bool, Meta(description="true enables it")] = False
+    path: Annotated[str, Meta(description="directory on the storage to measure, writable by the probe's user")] = ""
+    size_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            le=1 << 44,
+            description="size of the test file; should exceed the caches of disks and controllers",
+        ),
+    ] = 8 << 30
+    record_sizes: Annotated[
+        list[Annotated[int, Meta(ge=512, le=1 << 30)]],
+        Meta(min_length=1, description="record sizes in bytes; each is measured for writes and for reads"),
+    ] = field(default_factory=lambda: list(RECORD_SIZES))
+    seconds_per_point: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="maximum time per record size; a measurement also ends at the end of the file"),
+    ] = 30.0
+    interval_seconds: Annotated[float, Meta(ge=1, le=86400, description="seconds between the starts of two runs")] = (
+        86400.0
+    )
+    at: Annotated[
+        str,
+        Meta(
+            pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?$",
+            description='time of day (UTC, "HH:MM") at which a run starts; empty: derived from the host '
+            "name, so that hosts do not load shared storage at once",
+        ),
+    ] = ""
+    bytes_per_second: Annotated[
+        int,
+        Meta(ge=0, description="maximum rate of a run; a faster device then shows this rate; 0: no limit"),
+    ] = 0
+    idle: Annotated[
+        bool, Meta(description="run in I/O class idle, if the device's scheduler supports it (ionice(1))")
+    ] = True
+    metrics: Annotated[list[str], Meta(description="metrics to send; empty: all")] = field(default_factory=list)
 
 
 class Probe(Table):

@@ -13,8 +13,7 @@ from typing import Annotated
 from acquisition.config.archive import Archive
 from acquisition.config.decisions import Decisions
 from acquisition.config.inputs import Inputs
-from acquisition.config.probe import Probe
-from acquisition.config.registered import Checks
+from acquisition.config.probe import Checks, Probe
 from acquisition.config.regression import Regression
 from acquisition.config.schema import Meta, Table
 from acquisition.config.serve import Serve

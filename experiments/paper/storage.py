@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acquisition.config.storage import RECORD_SIZES
+from acquisition.config.probe import RECORD_SIZES
 from acquisition.errors import UnavailableError
 from experiments.paper.figure import Extent, Figure, Finding, Point, Records, Row
 from experiments.processes import needs, throttle
