@@ -11,44 +11,7 @@ import pytest
 
 from probes.processes.discovery import Discovery, Selection, parse_stat, still_there
 from probes.sampling.host_facts import HostFacts
-
-KERNEL_THREAD = 0x00200000
-
-
-class FakeProc:
-    """A directory that looks like /proc as far as discovery reads it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        (path / "sys" / "kernel" / "random").mkdir(parents=True)
-        (path / "meminfo").write_text("MemTotal: 1000 kB\n")
-
-    def add(
-        self, pid: int, command: str, line: str = "", start: int = 100, flags: int = 0, cgroup: str = "0::/\n"
-    ) -> None:
-        base = self.path / str(pid)
-        base.mkdir(exist_ok=True)
-        numbers = ["S", "1", "1", "1", "0", "-1", str(flags), *["0"] * 12, str(start), *["0"] * 25]
-        (base / "stat").write_text(f"{pid} ({command}) {' '.join(numbers)}\n")
-        (base / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0" if line else b"")
-        (base / "cgroup").write_text(cgroup)
-        (base / "status").write_text(f"Name:\t{command}\nTgid:\t{pid}\n")
-
-    def remove(self, pid: int) -> None:
-        for path in (self.path / str(pid)).iterdir():
-            path.unlink()
-        (self.path / str(pid)).rmdir()
-
-    def newest(self, pid: int) -> None:
-        """The kernel has handed out this pid."""
-        (self.path / "loadavg").write_text(f"0.00 0.01 0.05 1/{pid} {pid}\n")
-        if not (self.path / "self").is_symlink():
-            (self.path / "self").symlink_to(str(os.getpid()))
-
-    def discovery(self, selection: Selection) -> Discovery:
-        found = Discovery(HostFacts("h", str(self.path)), selection, 5.0)
-        found.refresh(1000.0)
-        return found
+from tests.support.fake_proc import KERNEL_THREAD, FakeProc
 
 
 @pytest.fixture
@@ -284,19 +247,6 @@ def test_thread_with_the_pid_of_a_former_process_is_not_found(proc: FakeProc) ->
         (proc.path / "60" / "status").write_text("Name:\tkvm\nTgid:\t50\n")
         found.scan()
         assert 60 not in found.guests
-
-
-def test_guest_is_found_at_a_glance_when_pids_have_gone_round(proc: FakeProc) -> None:
-    for number in range(20):
-        proc.add(1000 + number, f"one{number}")
-    proc.newest(1019)
-    found = proc.discovery(Selection())
-    proc.add(50, "kvm", "kvm -m 5")  # this pid was listed before, as another process
-    found.glance()
-    assert 50 not in found.guests
-    proc.newest(55)
-    found.glance()
-    assert 50 in found.guests
 
 
 def test_kernel_helper_is_found_after_exec(proc: FakeProc) -> None:
