@@ -4,8 +4,8 @@ All of /proc is listed once in a round of scans; in between only pids that are n
 (``newcomers``). A process that is younger than the time between two scans is looked into twice, because right
 after its start it may still carry the name of the one that started it. Every one is looked into again in each round,
 as it may become another program; a thread of the kernel only where pids may have gone round since. Those that vanish
-are noticed when they are read. Virtual machines are seen sooner: who has come since the newest scan is looked at
-several times (``glance``) whether it has become a qemu.
+are noticed when they are read. Virtual machines are seen sooner: a process that has just come is looked at several
+times (``glance``), as it may become a qemu.
 
 Which processes: all, or those that any selector names (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
@@ -35,6 +35,7 @@ _ROUND = 12
 #: Commands (15 bytes of them) of what runs virtual machines, keeps the logs and carries the samples.
 _DAEMONS = ("libvirtd", "virtqemud", "systemd-journal", "redis-server", "valkey-server")
 _OWN = "shardpulse-"
+_YOUNG_SECONDS = 2.0  #: for which a newcomer is looked at between two scans
 _MOST_AGAIN = 100  #: at one scan; thousands of processes take a longer round
 
 
@@ -93,6 +94,7 @@ class Discovery:
         self._differs = True  # from what was chosen among
         self._again: set[int] = set()  # whom the next scan looks into
         self._pending: set[int] = set()  # who has come since the newest scan
+        self._young: dict[int, float] = {}  # until when a newcomer is looked at between two scans
         self._kernel: set[int] = set()  # threads of the kernel, which never become another program
         #: start and command of those that run no guest by their command line, as their executable may not be read
         self._others: dict[int, tuple[int, str]] = {}
@@ -129,15 +131,16 @@ class Discovery:
             self.generation += 1
 
     def glance(self) -> None:
-        """Look for guests only, among those that have come since the newest scan: one that starts is seen long before
-        the next scan, for the price of a link that is read of each newcomer."""
+        """Look for guests only, among those that have just come: one that starts is seen long before the next scan, for
+        the price of a link that is read of each newcomer."""
         self._pending.update(self._come(False))
         come = False
-        for pid in list(self._pending):
+        for pid in list(self._young):
             base = f"{self._facts.proc}/{pid}"
             program = executable(base)
             if program is None and not os.path.exists(base):
                 self._pending.discard(pid)
+                del self._young[pid]
             elif pid not in self.guests and (program is None or is_qemu(program)):
                 found = self._look(pid, False)
                 if found is not None and found.guest is not None:
@@ -148,12 +151,16 @@ class Discovery:
 
     def _come(self, every: bool) -> list[int]:
         """Processes that have come since the last scan; ``every``: list all."""
+        is_first, now = not self._listed, time.monotonic()
         new = self._newcomers.look(len(self._listed))
         if new is None:
             self._kernel.clear()  # their pids may have gone round
         if new is None or every:
             new = self._list()
         self._listed.update(new)
+        self._young = {pid: until for pid, until in self._young.items() if until > now}
+        if not is_first:
+            self._young.update(dict.fromkeys(new, now + _YOUNG_SECONDS))
         return new
 
     def scan(self) -> None:
