@@ -27,13 +27,16 @@ NO_RIGHT = "its open files are not readable (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE
 NO_TAP = "it has no tap interface open"
 MACVTAP = "it uses macvtap, whose bytes are not attributed"
 ELSEWHERE = "an open tap is missing from the interfaces of its network namespace"
-#: Descriptors are looked at again when their number has changed, and otherwise after so many readings; where the kernel
-#: does not count them (before Linux 6.2) after so few.
-_SELDOM, _OFTEN = 60, 2
+#: Descriptors are counted after so few readings, and as soon as the host has other interfaces than before. They are
+#: looked at when their number has changed, when a tap is gone, and where the kernel does not count them (before
+#: Linux 6.2); otherwise after so many readings.
+_OFTEN, _SELDOM = 2, 300
+_OUTDATED = -1  #: number of descriptors, where one of its taps is gone
 _HOST = 0  #: the namespace of the probe
 
 Cell = tuple[float, int]  #: value and validity code
 _Interfaces = dict[str, tuple[int, int]]
+_UNKNOWN: tuple[Cell, Cell] = (NAN, MISSING), (NAN, MISSING)
 
 
 class Cards(NamedTuple):
@@ -55,7 +58,7 @@ class _Guest:
         self.cards = cards
         self.counters = CounterMemory()
         self.missing = ""
-        self.cells: tuple[Cell, Cell] = (NAN, MISSING), (NAN, MISSING)
+        self.cells = _UNKNOWN
 
     def has(self, cards: Cards) -> None:
         """Take what was found of its network cards."""
@@ -68,8 +71,9 @@ class _Guest:
         there = bool(names) and all(name in interfaces for name in names)
         self.missing = self.cards.missing or ("" if there else ELSEWHERE)
         if not there:
-            self.counters = CounterMemory()
-            self.cells = (NAN, MISSING), (NAN, MISSING)
+            if self.cells is not _UNKNOWN:
+                self.counters, self.cells = CounterMemory(), _UNKNOWN
+                self.cards = self.cards._replace(files=_OUTDATED)
             return
         most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
         received, transmitted = (
@@ -86,26 +90,32 @@ class GuestTraffic:
         self._proc = proc
         self._host = Traffic(proc)
         self._guests: dict[tuple[int, int], _Guest] = {}  # by pid and start, in the order of the newest reading
+        self._names: frozenset[str] = frozenset()  # the interfaces of the host
         self._turn = 0
 
     def read(self, guests: Sequence[Found], seconds: float) -> bool:
         """Read the traffic of these, ``seconds`` after the previous reading; whether what is missing has changed."""
         before = [guest.missing for guest in self._guests.values()]
         self._turn += 1
-        self._guests = {(each.pid, each.start): self._look(number, each) for number, each in enumerate(guests)}
-        seen: dict[int, _Interfaces] = {}
+        here = self._interfaces(0, _HOST) if guests else {}
+        others, self._names = here.keys() != self._names, frozenset(here)
+        self._guests = {each[:2]: self._look(each, others) for each in guests}
+        seen = {_HOST: here}
         for (pid, _), guest in self._guests.items():
             if not guest.cards.missing and guest.cards.namespace not in seen:
                 seen[guest.cards.namespace] = self._interfaces(pid, guest.cards.namespace)
             guest.count(seen.get(guest.cards.namespace, {}), seconds)
         return before != [guest.missing for guest in self._guests.values()]
 
-    def _look(self, number: int, found: Found) -> _Guest:
-        guest, base = self._guests.get((found.pid, found.start)), f"{self._proc}/{found.pid}"
-        files = _size(f"{base}/fd")
+    def _look(self, found: Found, others: bool) -> _Guest:
+        """What is remembered of a guest, whose cards may be others where the interfaces of the host are ``others``."""
+        guest, turn = self._guests.get(found[:2]), found.pid + self._turn
+        if guest is not None and turn % _OFTEN and not others and guest.cards.files != _OUTDATED:
+            return guest
+        files = _size(f"{self._proc}/{found.pid}/fd")
         if guest is None:
             return _Guest(self._cards(found.pid, files))
-        if guest.cards.files != files or (number + self._turn) % (_SELDOM if files else _OFTEN) == 0:
+        if guest.cards.files != files or not files or turn % _SELDOM == 0:
             guest.has(self._cards(found.pid, files))
         return guest
 
