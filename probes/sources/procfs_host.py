@@ -48,6 +48,7 @@ class HostSource(Polled):
 
     def __init__(self, resource_set: ResourceSet, facts: HostFacts) -> None:
         self._set = resource_set
+        self._places = {metric.name: place for place, metric in enumerate(resource_set.metrics)}
         self._facts = facts
         self._entities = [host_entity(facts)]
         self._figures = wanted(all_figures(facts), resource_set)
@@ -77,11 +78,9 @@ class HostSource(Polled):
             row: Row = {}
             for figures in rest:
                 figures.read(seconds, row)
-            for place, metric in enumerate(self._set.metrics):
-                if metric.name in row:
-                    values[place], codes[place] = row[metric.name]
-                elif any(metric.name in figures.metrics for figures in rest):
-                    values[place], codes[place] = NAN, MISSING
+            for name in (name for figures in rest for name in figures.metrics if name in self._places):
+                place = self._places[name]
+                values[place], codes[place] = row.get(name, (NAN, MISSING))
         return values, codes
 
     def account(self) -> dict[str, object]:
