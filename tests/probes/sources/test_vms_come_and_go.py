@@ -80,14 +80,22 @@ def test_guest_that_has_ended_is_gone_though_not_reaped(start: Start) -> None:
     here = Here()
     with closing(here.source):
         here.names()
-        guests = [start(name) for name in ("one", "two")]
-        before = len(os.listdir("/proc/self/fd"))
+        guests = [start(name) for name in ("none", "one", "two")]
+
+        def end(number: int) -> None:
+            os.kill(guests[number].pid, 9)
+            eventually(here.source.glance)
+
         for guest in guests:
             go_on(guest)
-        eventually(lambda: here.names() >= {"one", "two"})
-        os.kill(guests[0].pid, 9)
-        eventually(here.source.glance)
+        eventually(lambda: here.names() >= {"none", "one", "two"})
+        end(0)
+        assert {"none", "one", "two"} & here.names() == {"one", "two"}
+        with_two = len(os.listdir("/proc/self/fd"))
+        end(1)
         assert {"one", "two"} & here.names() == {"two"}
-        os.kill(guests[1].pid, 9)
+        with_one = len(os.listdir("/proc/self/fd"))
+        os.kill(guests[2].pid, 9)
         eventually(lambda: not {"one", "two"} & here.names())
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert with_two > with_one
+        assert len(os.listdir("/proc/self/fd")) == with_one - (with_two - with_one)
