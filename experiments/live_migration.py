@@ -11,7 +11,6 @@ that it does not once one copy has ended. Needs root (unshare(1)), qemu-system-x
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -31,6 +30,7 @@ from typing import NamedTuple
 from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.vms.placement import CONFLICT, MIGRATING, RUNNING, Placement
+from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.guest import Monitor, busy_floppy
 from experiments.processes.program import program
@@ -232,7 +232,7 @@ NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("unshare", "util-linux
 @program("live_migration")
 def main(argv: list[str]) -> int:
     """Perform and print; 0 when every answer was right."""
-    made = argparse.ArgumentParser(prog="python -m experiments.live_migration", description=__doc__)
+    made = outcome.bare_parser("live_migration", __doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
     made.add_argument("--migrations", type=int, default=4, metavar="N", help="migrations (default 4: one of each end)")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="determines how they end, beyond the first four")

@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.model.codes import VALID, name_of
+from experiments.harness import outcome
 from experiments.harness.intervals import interval
 from experiments.processes import needs
 from experiments.processes.guest import busy_floppy
@@ -245,7 +246,7 @@ NEEDS = (needs.tool(_QEMU, "qemu-system-x86"),)
 @program("vcpu_error")
 def main(argv: list[str]) -> int:
     """Measure and print; with libvirt 1 where a figure is further off than 1%."""
-    made = argparse.ArgumentParser(prog="python -m experiments.vcpu_error", description=__doc__)
+    made = outcome.bare_parser("vcpu_error", __doc__)
     made.add_argument("--pairs", type=int, default=20, metavar="N", help="pairs of each kind, at least 2 (default 20)")
     made.add_argument("--seconds", type=float, default=5.0, metavar="S", help="of each half, or window (default 5)")
     made.add_argument("--burners", type=int, default=os.cpu_count(), metavar="N", help="busy processes (default: CPUs)")

@@ -8,7 +8,6 @@ be there twice, and the probe keeps no descriptor of one that has gone. Needs qe
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -28,6 +27,7 @@ import numpy as np
 from acquisition import lifeline
 from acquisition.errors import UnavailableError
 from acquisition.shards.servers.launch import start_shards
+from experiments.harness import outcome
 from experiments.harness.service import Service, serving
 from experiments.processes import needs
 from experiments.processes.control import product
@@ -184,7 +184,7 @@ def storm(stage: Stage, first: int, vms: int, chance: random.Random) -> None:
 @program("vm_events")
 def main(argv: list[str]) -> int:
     """Perform and print; 0 when the delays and what is left over are as they must be."""
-    made = argparse.ArgumentParser(prog="python -m experiments.vm_events", description=__doc__)
+    made = outcome.bare_parser("vm_events", __doc__)
     made.add_argument(
         "--vms", type=int, default=50, metavar="N", help="guests that are started and killed (default 50)"
     )
