@@ -41,6 +41,7 @@ _SETTLING = 5.0  #: seconds at the start of a probe that are not measured
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _OFTEN = 0.2  #: seconds between two ticks while ratio(i) is measured: more of them in a window
 _PATIENCE = 60.0
+_STILL = 4  #: looks at the descriptors, a second apart, that must agree
 _RATIO = 1.1  #: ratio(i) at most
 _CHEAPER, _CHEAPER_WITH_QEMU = 20.0, 30.0  #: than collectd's defaults, without and with qemu's share
 
@@ -167,9 +168,10 @@ def _compared(found: dict[str, Cost]) -> dict[str, Any]:
 
 def _storms(site: Site, shards: Shards, given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """Kill guests at random and start others: descriptors of the probe, and how often each VM is seen."""
-    chance, failures, counts = random.Random(given.seed), [], []
+    chance, failures = random.Random(given.seed), []
     with watching(PROBE, site.directory, shards, given.interval) as pid:
         _until_seen(shards, site.names)
+        counts = [_settled(pid)]
         for storm in range(given.storms):
             gone = chance.sample(site.names, min(given.in_storm, len(site.names)))
             site.kill(gone)
@@ -178,10 +180,22 @@ def _storms(site: Site, shards: Shards, given: argparse.Namespace) -> tuple[dict
                 _until_seen(shards, site.names)
             except UnavailableError as error:
                 failures.append(f"storm {storm}: {error}")
-            counts.append(len(os.listdir(f"/proc/{pid}/fd")))
-    if counts and max(counts) > counts[0] + 2:
-        failures.append(f"descriptors of the probe grow: {counts}")
+        counts.append(_settled(pid))
+    if counts[1] > counts[0]:
+        failures.append(f"the probe had {counts[0]} descriptors before the storms and has {counts[1]}")
     return {"storms": given.storms, "in_storm": given.in_storm, "descriptors": counts}, failures
+
+
+def _settled(pid: int) -> int:
+    """Descriptors of a process, once their number has stayed the same for some ticks."""
+    counts: list[int] = []
+    until = time.monotonic() + _PATIENCE
+    while len(counts) < _STILL or len(set(counts[-_STILL:])) > 1:
+        if time.monotonic() > until:
+            break
+        time.sleep(1.0)
+        counts.append(len(os.listdir(f"/proc/{pid}/fd")))
+    return counts[-1]
 
 
 def _until_seen(shards: Shards, names: Sequence[str]) -> None:

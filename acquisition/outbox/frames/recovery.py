@@ -9,6 +9,7 @@ from acquisition.outbox.frames.index import Entry
 from acquisition.outbox.frames.ring import FileRing, Record, Recovery, space
 from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire import frame
+from acquisition.wire.frame import Frame
 
 
 class Held(NamedTuple):
@@ -35,7 +36,7 @@ def open_ring(ring: FileRing, now: float) -> Start:
     faults: tuple[str, ...] = () if recovery.whole else ("ring_damaged",)
     found, held = recovery.found, Held({}, [], 0, 1)
     try:
-        held = take_up(recovery, now)
+        held = _take_up(recovery, ring, now)
     except FrameError:
         found = "damaged"
     if found == "recovered":
@@ -46,12 +47,13 @@ def open_ring(ring: FileRing, now: float) -> Start:
     return Start(found, 0, held, faults)
 
 
-def take_up(recovery: Recovery, now: float) -> Held:
-    """Go on from what an earlier process left (pure). Raises FrameError when a record holds no frame."""
+def _take_up(recovery: Recovery, ring: FileRing, now: float) -> Held:
+    """Go on from what an earlier process left. Raises FrameError when a record holds no frame."""
     windows: dict[int, SendWindow] = {}
     entries: list[Entry] = []
     for record in recovery.records:
-        _restore(record, now, windows, entries)
+        held = frame.decode(ring.read(record.offset, record.size))
+        _restore(record, held, now, windows, entries)
     for numbers in recovery.ledger:
         window = windows.get(numbers.resource_set)
         if window is None:
@@ -62,11 +64,10 @@ def take_up(recovery: Recovery, now: float) -> Held:
     if not recovery.records:
         return Held(windows, entries, 0, 1)
     newest = recovery.records[-1]
-    return Held(windows, entries, newest.offset + space(len(newest.data)), newest.serial + 1)
+    return Held(windows, entries, newest.offset + space(newest.size), newest.serial + 1)
 
 
-def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries: list[Entry]) -> None:
-    held = frame.decode(record.data)
+def _restore(record: Record, held: Frame, now: float, windows: dict[int, SendWindow], entries: list[Entry]) -> None:
     window = windows.get(held.resource_set)
     if window is None or window.epoch != held.epoch or window.last + 1 != held.sequence:
         if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
@@ -75,7 +76,7 @@ def _restore(record: Record, now: float, windows: dict[int, SendWindow], entries
     made = held.made + held.samples
     window.recover(held.sequence, made, held.kind == frame.KIND_TOMBSTONE)
     at = min(record.at, now)
-    entries.append(Entry(window, held.sequence, made, held.samples, record.offset, len(record.data), at, record.serial))
+    entries.append(Entry(window, held.sequence, made, held.samples, record.offset, record.size, at, record.serial))
 
 
 def _forget(window: SendWindow, entries: list[Entry]) -> None:

@@ -50,13 +50,14 @@ class RingDenied(CannotCreateError):
 
 
 class Record(NamedTuple):
-    """A record found in a ring: ``at`` is CLOCK_MONOTONIC when it was written."""
+    """A record found in a ring: ``at`` is CLOCK_MONOTONIC when it was written, ``size`` that of its frame in bytes. The
+    frame itself stays in the file: all of them together are as large as the ring."""
 
     serial: int
     oldest_serial: int  #: of the oldest record that was held when it was written
     offset: int
     at: float
-    data: bytes
+    size: int
 
 
 class Numbers(NamedTuple):
@@ -245,7 +246,7 @@ class FileRing:
         data = self.read(offset, size) if size <= self.capacity else b""
         if len(data) != size or size < 8 or zlib.crc32(memoryview(data)[8:]) != crc:
             return None
-        return Record(serial, oldest_serial, offset, at, data)
+        return Record(serial, oldest_serial, offset, at, size)
 
     def _checked_body(self, data: bytes) -> tuple[int, int, float, int, int] | None:
         if len(data) != RECORD_SIZE or data[:4] != RECORD_MAGIC:

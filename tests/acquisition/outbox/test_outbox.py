@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -460,6 +461,20 @@ def test_full_tmpfs(make: Make, tmp_path: Path) -> None:
         assert held(make(str(tmp_path / "ring"), 1 << 20))[1][-1] == 500
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_large_ring_is_taken_up_frame_by_frame(make: Make, path: str) -> None:
+    outbox = make(path, 1 << 23)
+    for _ in range(1000):
+        offer(outbox, cells=2000)
+    before = held(outbox)
+    outbox.close()
+    tracemalloc.start()
+    again = make(path, 1 << 23)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held(again) == before
+    assert peak < 1 << 21
 
 
 def test_deleted_file_is_written_again(make: Make, path: str) -> None:
