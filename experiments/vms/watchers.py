@@ -83,7 +83,7 @@ def _command(name: str, directory: Path, shards: Shards, interval: float) -> lis
         config = directory / "probe.toml"
         config.write_text(
             f'[host]\nname = "site"\n[probe]\nring_path = "{directory}/probe.ring"\ninterval_seconds = {interval}\n'
-            "discovery_interval_seconds = 1.0\n[probe.processes]\nenabled = false\n"
+            "[probe.processes]\nenabled = false\n"
         )
         return product("probe", config, shards.addresses)
     if name == EXPORTER:
