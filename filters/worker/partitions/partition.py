@@ -17,10 +17,9 @@ from acquisition.wire.seen import Seen
 from filters.worker.partitions.batch import Batch
 from filters.worker.partitions.commits import CommitEncoder, Sent
 from filters.worker.partitions.intake import Intake
-from filters.worker.partitions.raw_stream import MOST_BYTES, START, Entries, RawStream
+from filters.worker.partitions.raw_stream import MOST_BYTES, START, Entries, RawStream, after
 from filters.worker.partitions.rejections import Rejections
 from filters.worker.partitions.resource_sets import ResourceSets
-from filters.worker.partitions.retention import after
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.step.native import Step
 

@@ -16,7 +16,7 @@ from acquisition.shards.topology.nodes import Members
 from acquisition.wire import keys, readers
 from acquisition.wire.readers import Reader
 from filters.worker.loop.assembly import lone_worker
-from filters.worker.partitions.retention import Kept, Trim
+from filters.worker.partitions.raw_stream import Kept, Trim
 from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
 from tests.support.feeder import Feeder
