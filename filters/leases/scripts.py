@@ -4,7 +4,7 @@ Times are the shard's own (TIME), so no worker's clock decides; after that clock
 no lease and no worker lasts longer than its own term from then. The holder of a lease is known to be
 alive by it; the others register in the sorted set ``workers``. The first write of each script
 frees memory or takes none, so that leases work on a shard that is full as well
-(``filters.worker.partitions.commits``).
+(``filters.worker.partitions.partition``).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from filters.worker.compute.smoothing import Smoother
 from filters.worker.inputs.plan import InputsSettings
 from filters.worker.inputs.state import InputsState
 from filters.worker.partitions.batch import Accepted, Batch
-from filters.worker.partitions.commits import CommitEncoder
+from filters.worker.partitions.partition import CommitEncoder
 from filters.worker.partitions.rejections import Rejections
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.name_table import learn

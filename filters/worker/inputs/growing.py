@@ -14,7 +14,7 @@ from acquisition.wire.records.recent import ROW_HEADER, SEED_HEADER, SLOT, Head,
 
 Also = Callable[[bytes], None]  #: takes commands that the next commit runs
 
-#: A function of Lua, which the commit of a full shard runs as well (partitions.commits). ``shape`` is: size of
+#: A function of Lua, which the commit of a full shard runs as well (partitions.partition). ``shape`` is: size of
 #: the old string, of what lies before the slots, bytes of a slot; columns, bytes of raw values and of outliers per
 #: column before and after; seeds, bytes of a seed's header and of the padding before and after; the same of rows.
 GROW = """\

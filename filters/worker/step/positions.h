@@ -1,4 +1,4 @@
-/* The command of a commit that writes where its states stand: filters.worker.partitions.commits.write_positions. */
+/* The command of a commit that writes where its states stand: filters.worker.partitions.partition.write_positions. */
 
 typedef struct {
     char *at;    /* NULL while it is only measured */

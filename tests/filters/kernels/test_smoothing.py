@@ -22,7 +22,7 @@ from filters import kernels
 from filters.kernels import Kernel
 from filters.worker.compute.smoothing import Smoother
 from filters.worker.partitions.batch import Accepted, Batch
-from filters.worker.partitions.commits import CommitEncoder
+from filters.worker.partitions.partition import CommitEncoder
 from filters.worker.partitions.rejections import Rejections
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.state import State
