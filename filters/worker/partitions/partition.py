@@ -27,8 +27,7 @@ from acquisition.wire import keys, position
 from acquisition.wire.position import LUA_ID, Commit
 from acquisition.wire.seen import Seen
 from filters.worker.inputs.growing import GROW
-from filters.worker.partitions.batch import Batch
-from filters.worker.partitions.intake import Intake
+from filters.worker.partitions.batch import Batch, Intake
 from filters.worker.partitions.raw_stream import MOST_BYTES, START, Entries, RawStream, after
 from filters.worker.partitions.rejections import Rejections
 from filters.worker.partitions.resource_sets import ResourceSets
