@@ -31,11 +31,10 @@ from acquisition.link.resp import parse_address
 from acquisition.link.trust.credentials import Credentials
 from acquisition.model import ticks
 from acquisition.model.metric import resource_set_id
-from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading import records
 from acquisition.snapshot.reading.finishing import COHERENT, LATEST, NEWEST, Finisher
-from acquisition.snapshot.reading.judgement import Due
 from acquisition.snapshot.reading.positions import PositionReader
-from acquisition.snapshot.reading.records import Naming, read_recent, read_records
+from acquisition.snapshot.reading.records import Due, Naming, read_recent, read_records
 from acquisition.snapshot.snapshot import Snapshot
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable, tables_of
@@ -246,7 +245,7 @@ class ArrivalReader:
         ]
         slots = [(member, ticks.slot_of(block.tick, due.keep_ticks)) for member, block in begun]
         for (_, block), value in zip(begun, read_records(cluster, slots) if slots else (), strict=True):
-            judgement.judge_coherent(block, value, block.tick, due)
+            records.judge_coherent(block, value, block.tick, due)
         return [(member, block) for member, block in begun if block.state == CURRENT]
 
     def _moved(self, tag: str, commit: bytes, reply: Any) -> Iterator[tuple[Member, Block]]:
@@ -262,6 +261,6 @@ class ArrivalReader:
                 continue
             member = Member(tag, *named, keys.smoothed(tag, *named, 0)[:-1])
             try:
-                yield member, judgement.begin(member, Place(position.decode(record), None))
+                yield member, records.begin(member, Place(position.decode(record), None))
             except FrameError:
                 continue

@@ -16,10 +16,9 @@ from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
 from acquisition.snapshot.reading.finishing import COHERENT, LATEST, NEWEST, Finisher, begin, begun_of
 from acquisition.snapshot.reading.heads import Judged, judge
-from acquisition.snapshot.reading.judgement import Due
 from acquisition.snapshot.reading.partitions import PartitionReader, Slotted
 from acquisition.snapshot.reading.positions import PositionReader, PositionTable, dormant_of
-from acquisition.snapshot.reading.records import Naming, read_records
+from acquisition.snapshot.reading.records import Due, Naming, read_records
 from acquisition.snapshot.snapshot import Contents, Snapshot
 from acquisition.snapshot.values.block import Begun, Block
 from acquisition.snapshot.values.members import Owner

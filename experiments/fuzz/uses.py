@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from acquisition.errors import FrameError
-from acquisition.snapshot.reading import judgement
-from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading import records
+from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.reading.positions import positions_of
 from acquisition.snapshot.reconcile.balance import REPORTED, Source, balance
 from acquisition.snapshot.values.block import Block
@@ -88,8 +88,8 @@ def _use_position(data: bytes) -> bool:
     track = Track()
     track.restore(known)
     _count_on(track)
-    block = judgement.begin(_MEMBER, Place(known, None))
-    judgement.judge_coherent(block, None, TICK, _DUE)
+    block = records.begin(_MEMBER, Place(known, None))
+    records.judge_coherent(block, None, TICK, _DUE)
     causes.look([block], Visibility({}, [""]), _DUE.now, 10.0)
     _told(block.quality._asdict())
     account = balance(Source(HOST, "h", SET, REPORTED, 0.0), _SENT, known, b"9-0")
@@ -143,7 +143,7 @@ def _use_archived(data: bytes) -> bool:
 
 def _use_record(data: bytes) -> bool:
     block = Block(HOST, SET, _POSITION)
-    for judge in (judgement.judge_coherent, judgement.judge_latest):
+    for judge in (records.judge_coherent, records.judge_latest):
         judge(block, data, TICK, _DUE)
     causes.look([block], Visibility({}, [""]), _DUE.now, 10.0)
     _told([msgspec.structs.asdict(row) for row in rows_of([block], Selection.of())])

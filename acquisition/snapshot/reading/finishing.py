@@ -11,11 +11,10 @@ from typing import NamedTuple
 from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.model import ticks
-from acquisition.snapshot.reading import judgement
-from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading import records
 from acquisition.snapshot.reading.partitions import Slotted
 from acquisition.snapshot.reading.positions import PositionTable
-from acquisition.snapshot.reading.records import Naming, read_heads, read_records
+from acquisition.snapshot.reading.records import Due, Naming, read_heads, read_records
 from acquisition.snapshot.values.block import Begun, Block
 from acquisition.snapshot.values.members import Member, Owner, Place
 from acquisition.snapshot.visibility import causes, roster
@@ -25,7 +24,7 @@ from acquisition.snapshot.visibility.inquiry import VisibilityReader
 from acquisition.wire.layout import Layout
 
 COHERENT, LATEST, NEWEST = "coherent", "latest", "newest"  #: the readings
-_JUDGES = {COHERENT: judgement.judge_coherent, LATEST: judgement.judge_latest, NEWEST: judgement.judge_newest}
+_JUDGES = {COHERENT: records.judge_coherent, LATEST: records.judge_latest, NEWEST: records.judge_newest}
 
 #: A block whose record is looked for, with the tick.
 Wanted = tuple[Block, Member, int]
@@ -101,7 +100,7 @@ class Finisher:
         ]
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in silent]
         for (block, _), value in zip(silent, read_records(self._cluster, slots) if slots else (), strict=True):
-            judgement.remember(block, value)
+            records.remember(block, value)
 
     def _take_records(self, wanted: Sequence[Wanted], reading: str, due: Due, known: Mapping[str, Slotted]) -> None:
         slots = [(member, ticks.slot_of(tick, due.keep_ticks)) for _, member, tick in wanted]
@@ -120,12 +119,12 @@ class Finisher:
                 block.delay, block.unreachable = str(head), True
             elif head is not None and head[0].tick == block.tick:
                 block.take_rows(*head)
-                judgement.explain_delay(block)
+                records.explain_delay(block)
 
 
 def begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:
     """The blocks of members, to be finished."""
-    return [(member, judgement.begin(member, place)) for member, place in places]
+    return [(member, records.begin(member, place)) for member, place in places]
 
 
 def begun_of(table: PositionTable, rows: Sequence[int], current: Mapping[int, Block]) -> list[Begun]:

@@ -19,7 +19,7 @@ from acquisition.errors import ShardpulseError
 from acquisition.link.cluster import Batch, Cluster, Command
 from acquisition.link.resp import ReplyError
 from acquisition.model import ticks
-from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.values.members import Member
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout

@@ -11,7 +11,7 @@ from acquisition.link.cluster import Cluster
 from acquisition.link.layouts import read_layout
 from acquisition.link.resp import ReplyError
 from acquisition.model.identity import host_id
-from acquisition.snapshot.reading import judgement
+from acquisition.snapshot.reading import records
 from acquisition.snapshot.reading.positions import PositionReader
 from acquisition.snapshot.values.block import Begun, Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE
@@ -43,7 +43,7 @@ def begun(cluster: Cluster) -> list[Begun]:
     layout = read_layout(cluster)
     replies = cluster.gather([(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags])
     table, _ = PositionReader(layout).take(replies, NOW)
-    blocks = [(member, judgement.begin(member, place)) for member, place in table.all_places()]
+    blocks = [(member, records.begin(member, place)) for member, place in table.all_places()]
     for _, block in blocks:
         block.state = CURRENT if block.tick == TICK else LATE
     return blocks

@@ -14,8 +14,8 @@ from acquisition.model import codes
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import INFINITY, Metric, resource_set_id, schema_hash
 from acquisition.snapshot import Snapshot
-from acquisition.snapshot.reading import judgement
-from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading import records
+from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Member, Place
 from acquisition.snapshot.values.names import Names
@@ -389,12 +389,12 @@ def block_of(
         schema=schema_hash(metrics), wall=wall, filtered=TICK + 0.7 if filtered is None else filtered,
         exceptions=exceptions or (),
     )  # fmt: skip
-    block = judgement.begin(Member("", number, set_number, ""), Place(Position(5, tick, tick, wall, 1.0), None))
-    judgement.judge_coherent(block, data, TICK, DUE)
+    block = records.begin(Member("", number, set_number, ""), Place(Position(5, tick, tick, wall, 1.0), None))
+    records.judge_coherent(block, data, TICK, DUE)
     if not block.has_values:
         head = smoothed.unpack_head(data)
         block.take_rows(head, data[smoothed.HEADER_SIZE : head.planes_at])
-        judgement.remember(block, data)
+        records.remember(block, data)
     block.use_names(Names(Table(host, resource_set, 1.0, "test", True, metrics, tuple(entities))), None)
     causes.look([block], Visibility({}, [""]), NOW, 10.0)
     return block
@@ -449,7 +449,7 @@ def test_no_wall_clock_of_a_host_decides(step: float, other: float) -> None:
 
 def test_a_block_of_which_only_the_names_are_known() -> None:
     number, set_number = host_id("a"), resource_set_id("vms")
-    block = judgement.begin(
+    block = records.begin(
         Member("", number, set_number, ""), Place(Position(5, 1, TICK, TICK, 1.0), TemporaryError("shard 0 is away"))
     )
     block.use_names(Names(Table("a", "vms", 1.0, "test", True, METRICS, (vm("u", "1", started="3"),))), None)

@@ -16,9 +16,8 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import resource_set_id
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
-from acquisition.snapshot.reading import judgement
 from acquisition.snapshot.reading.heads import judge
-from acquisition.snapshot.reading.judgement import Due
+from acquisition.snapshot.reading.records import Due, begin, judge_coherent
 from acquisition.snapshot.reading.positions import PositionReader
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
@@ -222,9 +221,9 @@ def test_judged_side_by_side_is_as_judged_one_by_one(data: st.DataObject) -> Non
     current = judge(table, values, due).current()
     for row, (member, place) in enumerate(table.all_places()):
         found = current.get(row)
-        block = judgement.begin(member, place)
+        block = begin(member, place)
         if not block.delay and -(1 << 62) < due.tick(block.interval) < 1 << 62:
-            judgement.judge_coherent(block, records[member.prefix][1], due.tick(block.interval), due)
+            judge_coherent(block, records[member.prefix][1], due.tick(block.interval), due)
         assert (found is not None) == (block.state == CURRENT)
         if found is not None:
             assert _told(found) == _told(block)
