@@ -29,7 +29,7 @@ from experiments.harness import machine, outcome, pipeline
 from experiments.harness.balance import of_hosts
 from experiments.harness.options import Options
 from experiments.harness.pipeline import Pipeline
-from experiments.long_run import flatness, local_probe, series
+from experiments.long_run import comers, flatness, local_probe, series
 from experiments.long_run.cohorts import Cohorts, forgotten_names, left_over
 from experiments.processes import needs
 from experiments.processes.control import Child, python
@@ -136,9 +136,9 @@ def measure(given: argparse.Namespace) -> Measured:
             local_probe.running([str(address) for address in parts.shards.addresses], directory) as probe,
             _cohorts(given, parts, directory) as cohorts,
             _readers(given, parts, directory) as readers,
-            _comers(given, parts) as comers,
+            comers.running(parts.shards.addresses, given.comers) as coming,
         ):
-            return _run(given, parts, load, probe, cohorts, readers, comers)
+            return _run(given, parts, load, probe, cohorts, readers, coming)
 
 
 @contextmanager
@@ -154,16 +154,6 @@ def _readers(given: argparse.Namespace, parts: Pipeline, directory: Path) -> Ite
             name: stack.enter_context(Child(name, python("acquisition", *words), stdout=nothing))
             for name, words in commands.items()
         }
-
-
-@contextmanager
-def _comers(given: argparse.Namespace, parts: Pipeline) -> Iterator[Child | None]:
-    if not given.comers:
-        yield None
-        return
-    addresses = ",".join(map(str, parts.shards.addresses))
-    with Child("hosts that come and go", python("experiments.long_run.comers", addresses, str(given.comers))) as child:
-        yield child
 
 
 @contextmanager
@@ -189,7 +179,7 @@ def _run(
     probe: Child,
     cohorts: Cohorts,
     readers: dict[str, Child],
-    comers: Child | None,
+    coming: Child | None,
 ) -> Measured:
     watched = local_probe.Watched(parts.cluster, read_layout(parts.cluster))
     parts.tell("start")
@@ -210,20 +200,12 @@ def _run(
             next_row += given.every * (1 + (now - next_row) // given.every)  # rows that were missed stay out
         parts.run(max(0.0, min(next_row, next_cohort, given.seconds) - (time.monotonic() - began)))
         cohorts.check()
-        for child in (*others.values(), *([comers] if comers else [])):
+        for child in (*others.values(), *([coming] if coming else [])):
             child.check()
     ran = time.monotonic() - began
-    came = _came(comers)
+    came = comers.stop(coming)
     failures, figures = _finish(given, parts, load, probe, cohorts, watched, rows, ran)
     return failures, figures | came, rows
-
-
-def _came(comers: Child | None) -> dict[str, int]:
-    """How many hosts and VMs have come and gone, which come no more."""
-    if comers is None:
-        return {}
-    comers.send({"do": "stop"})
-    return {f"{name}_came": count for name, count in comers.receive(30.0).items()}
 
 
 def _settled(cluster: Cluster, layout: Layout, host: int) -> list[Account]:

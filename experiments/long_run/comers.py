@@ -14,11 +14,12 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from acquisition.link.cluster import Cluster, Command
 from acquisition.link.layouts import read_layout
-from acquisition.link.resp import parse_address
+from acquisition.link.resp import Address, parse_address
 from acquisition.model.identity import entity_id, host_id
 from acquisition.model.metric import ResourceSet, resource_set_id, schema_hash
 from acquisition.wire import frame as wire
@@ -26,7 +27,7 @@ from acquisition.wire import keys, table
 from acquisition.wire.frame import Frame
 from acquisition.wire.layout import Layout
 from acquisition.wire.table import Entity, Table
-from experiments.processes.control import Orders, say
+from experiments.processes.control import Child, Orders, python, say
 from probes.metrics import HOST, VMS
 
 VMS_OF_A_HOST = 3
@@ -70,6 +71,25 @@ class Comer:
             )
         )  # fmt: skip
         return self._raw, ("XADD", self._raw, "*", keys.ENTRY_FIELD, data)
+
+
+@contextmanager
+def running(shards: Sequence[Address], per_second: float) -> Iterator[Child | None]:
+    """This program until the end of the block; None where none are to come."""
+    if not per_second:
+        yield None
+        return
+    addresses = ",".join(map(str, shards))
+    with Child("hosts that come and go", python("experiments.long_run.comers", addresses, str(per_second))) as child:
+        yield child
+
+
+def stop(coming: Child | None) -> dict[str, int]:
+    """Number of hosts and VMs that have come and gone, after which no more come."""
+    if coming is None:
+        return {}
+    coming.send({"do": "stop"})
+    return {f"{name}_came": count for name, count in coming.receive(30.0).items()}
 
 
 def main(arguments: list[str]) -> int:
