@@ -188,7 +188,7 @@ class Connection:
                 made.handshake()
             except OSError as error:
                 if not (credentials.expired and tls.has_expired(error)):
-                    raise ShardError(f"shard {self.address} {tls.told(error, name, authority)}") from error
+                    raise ShardError(f"shard {self.address} {tls.explain(error, name, authority)}") from error
                 from acquisition.link.trust import expired
 
                 made.close()

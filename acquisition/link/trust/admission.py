@@ -98,8 +98,8 @@ def _check_owner(peer: tuple[str, int], own: tuple[str, int], owners: tuple[int,
     than ``owners``."""
     found = owner(peer, own) if owners else None
     if owners and found not in owners:
-        told = "is unknown" if found is None else f"has uid {found}"
-        raise ShardError(f"{peer[0]}:{peer[1]} is not trusted as a shard: the owner of its process {told}")
+        uid = "is unknown" if found is None else f"has uid {found}"
+        raise ShardError(f"{peer[0]}:{peer[1]} is not trusted as a shard: the owner of its process {uid}")
 
 
 def owner(peer: tuple[str, int], own: tuple[str, int]) -> int | None:

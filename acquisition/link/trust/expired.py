@@ -45,7 +45,7 @@ def connect(address: tuple[str, int], credentials: Credentials, timeout: float |
             raise ShardError(f"shard {address} {_NOT_NAMED}")
     except OSError as error:
         made.close()
-        raise ShardError(f"shard {address} {tls.told(error, name, authority)}") from error
+        raise ShardError(f"shard {address} {tls.explain(error, name, authority)}") from error
     except ShardError:
         made.close()
         raise

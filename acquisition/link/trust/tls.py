@@ -75,8 +75,8 @@ def context(authority: str) -> Any:
         if known is None or known[0] != version:
             known = _contexts[authority] = version, Context.of(authority)
     except OSError as error:  # SSLError is one
-        told = "contains no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
-        raise ConfigError(f"key shards.tls_ca: {authority} {told}") from error
+        problem = "contains no certificate" if isinstance(error, _ssl.SSLError) else f"cannot be read: {error.strerror}"
+        raise ConfigError(f"key shards.tls_ca: {authority} {problem}") from error
     return known[1]
 
 
@@ -110,7 +110,7 @@ class Secured:
     def handshake(self) -> int:
         """Go on with the handshake: 0 when it is done, else what the socket is to be polled for.
 
-        Raises OSError: ``told`` says why.
+        Raises OSError: ``explain`` gives the reason.
         """
         try:
             self._made.do_handshake()
@@ -192,8 +192,8 @@ def _reset() -> OSError:
     return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
 
-def told(error: OSError, name: str, authority: str) -> str:
-    """Why a handshake has failed, and what to do: for a person, after ``shard HOST:PORT``."""
+def explain(error: OSError, name: str, authority: str) -> str:
+    """Return why a handshake has failed, and the remedy, as text to follow ``shard HOST:PORT``."""
     code = getattr(error, "verify_code", 0)
     if code in _BEYOND_ITS_TIME:
         return f"has a certificate that {_BEYOND_ITS_TIME[code]}"

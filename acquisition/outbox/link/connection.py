@@ -171,8 +171,8 @@ class ShardConnection:
         if self._state == SECURING:
             self._finish_handshake()
         if self._state != OPEN and now >= self._deadline:
-            told = admission.NO_TLS if self._state == SECURING else "timed out"
-            self.fail("timeout", f"shard {self.address} {told}")
+            reason = admission.NO_TLS if self._state == SECURING else "timed out"
+            self.fail("timeout", f"shard {self.address} {reason}")
         return self._state == OPEN
 
     def send(self, data: bytes) -> None:
@@ -289,7 +289,7 @@ class ShardConnection:
         try:
             self._wanted = made.handshake()
         except OSError as error:
-            why = tls.told(error, self.address.host, self._credentials.authority)
+            why = tls.explain(error, self.address.host, self._credentials.authority)
             self.fail("tls", f"shard {self.address} {why}", tls.needs_a_person(error))
         if not self._wanted:
             self._state = OPEN
