@@ -6,19 +6,7 @@ from filters.documents import hosts
 from filters.documents.encoding import encode_around, encode_long
 from filters.judging.judge import TickInputs
 from filters.judging.observe import observe
-from filters.service.http.parameters import (
-    AFTER,
-    ENTITY,
-    ENTITY_LABEL,
-    HOST,
-    HOSTS,
-    LABEL,
-    METRIC,
-    READING,
-    SET,
-    STATE,
-    TOP,
-)
+from filters.service.http import parameters
 from filters.service.http.problem import not_found
 from filters.service.interface.resource import Parts, Request, Resource, fields, hint, selected
 from filters.service.ticks.tick_cache import TickCache
@@ -56,7 +44,16 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "All hosts with their own figures, the ratios that rules compare, and decision inputs",
             hosts.HostsDocument,
             every,
-            parameters=(HOST, LABEL, METRIC, STATE, READING, HOSTS, AFTER, fields(hosts.FIELDS, "all")),
+            parameters=(
+                parameters.HOST,
+                parameters.LABEL,
+                parameters.METRIC,
+                parameters.STATE,
+                parameters.READING,
+                parameters.HOSTS,
+                parameters.AFTER,
+                fields(hosts.FIELDS, "all"),
+            ),
         ),
         Resource(
             "/v1/hosts/{id}",
@@ -64,7 +61,15 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             "One host with its VMs and processes",
             hosts.HostAnswer,
             one,
-            parameters=(SET, ENTITY, ENTITY_LABEL, METRIC, TOP, READING, fields(hosts.FIELDS, "all")),
+            parameters=(
+                parameters.SET,
+                parameters.ENTITY,
+                parameters.ENTITY_LABEL,
+                parameters.METRIC,
+                parameters.TOP,
+                parameters.READING,
+                fields(hosts.FIELDS, "all"),
+            ),
             in_path={"id": "name or id of 16 hexadecimal digits"},
         ),
     )

@@ -5,19 +5,7 @@ from __future__ import annotations
 from filters.documents import columns
 from filters.documents.encoding import encode_long
 from filters.documents.figures import FIGURES
-from filters.service.http.parameters import (
-    AFTER,
-    ENTITY,
-    ENTITY_LABEL,
-    HOST,
-    HOSTS,
-    LABEL,
-    METRIC,
-    READING,
-    SET,
-    STATE,
-    TOP,
-)
+from filters.service.http import parameters
 from filters.service.interface.resource import Parts, Request, Resource, bounded, fields, selected
 from filters.service.ticks.tick_cache import TickCache
 
@@ -43,17 +31,17 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
             columns.SnapshotDocument,
             build,
             parameters=(
-                HOST,
-                LABEL,
-                SET,
-                ENTITY,
-                ENTITY_LABEL,
-                METRIC,
-                STATE,
-                TOP,
-                READING,
-                HOSTS,
-                AFTER,
+                parameters.HOST,
+                parameters.LABEL,
+                parameters.SET,
+                parameters.ENTITY,
+                parameters.ENTITY_LABEL,
+                parameters.METRIC,
+                parameters.STATE,
+                parameters.TOP,
+                parameters.READING,
+                parameters.HOSTS,
+                parameters.AFTER,
                 fields(FIGURES, "all"),
             ),
             problems=("422",),
