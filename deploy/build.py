@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from environment import CHECKOUT, say
+from environment import CHECKOUT
+from system_packages import say
 
 _DESCRIPTION = """\
 Build packages of one commit. Two builds of a commit are equal byte for byte: on machines with the same compiler and

@@ -47,9 +47,11 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "deploy")]
 
-from acquisition import lifeline  # these need the path above, and import the standard library only
-from acquisition.shards.servers import redis_binary
+# these need the path above, and import the standard library only
 from system_packages import apt, can_apt, fail, install_system_tools, missing_to_compile, say
+
+from acquisition import lifeline
+from acquisition.shards.servers import redis_binary
 
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"

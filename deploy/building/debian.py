@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
 
-from environment import fail
+from system_packages import fail
 
 from building import bill, pinned, sums
 from building.pinned import Target

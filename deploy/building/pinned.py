@@ -15,10 +15,10 @@ from email.parser import BytesParser
 from pathlib import Path
 from typing import NamedTuple
 
-from environment import fail
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
+from system_packages import fail
 
 from building.tools import pins, run
 

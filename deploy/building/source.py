@@ -10,7 +10,8 @@ import tarfile
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from environment import CHECKOUT, say
+from environment import CHECKOUT
+from system_packages import say
 
 from acquisition import commit as recorded
 from acquisition.errors import EXIT_NO_INPUT

@@ -7,7 +7,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from environment import NATIVE, fail
+from environment import NATIVE
+from system_packages import fail
 
 from building.source import Source
 from building.tools import run

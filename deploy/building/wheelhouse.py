@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from environment import say
+from system_packages import say
 
 from acquisition.errors import EXIT_USAGE
 from building import bill, pinned, sums

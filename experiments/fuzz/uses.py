@@ -15,8 +15,8 @@ import numpy as np
 
 from acquisition.errors import FrameError
 from acquisition.snapshot.reading import records
-from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.reading.positions import positions_of
+from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.reconcile.balance import REPORTED, Source, balance
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.members import Member, Place

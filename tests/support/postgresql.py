@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import psycopg2
 import pytest
-from environment import find_tool
+from system_packages import find_tool
 
 from acquisition import lifeline
 from experiments.processes.postgresql import answers, become

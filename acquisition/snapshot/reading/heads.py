@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from acquisition import compiled
 from acquisition.model import ticks
-from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.reading.positions import PositionTable
+from acquisition.snapshot.reading.records import Due
 from acquisition.snapshot.values.block import Block
 from acquisition.wire.records import smoothed
 

@@ -15,7 +15,7 @@ from acquisition.shards.servers.launch import Shards
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 from acquisition.wire.position import Position
-from filters.worker.partitions import commits
+from filters.worker.partitions.partition import script
 from tests.support import granted as support
 from tests.support.beyond import READS, WRITES, beyond
 from tests.support.forbidden import refused
@@ -41,7 +41,7 @@ def test_no_user_may_do_more_than_its_work(granted: Shards, user: str) -> None:
 
 
 def test_a_filter_can_commit_on_a_shard_that_is_full(granted: Shards) -> None:
-    commands = commits.script(TAG, b"another", b"0-0", packed(("SET", keys.commit(TAG), "x")))
+    commands = script(TAG, b"another", b"0-0", packed(("SET", keys.commit(TAG), "x")))
     with contextlib.closing(Connection(granted.addresses[0], support.user(grants.FILTER))) as connection:
         connection.send(commands)
         assert connection.receive_many(2) == [b"OK", None]

@@ -17,8 +17,8 @@ from acquisition.model.metric import resource_set_id
 from acquisition.shards.servers.launch import Shards
 from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.reading.heads import judge
-from acquisition.snapshot.reading.records import Due, begin, judge_coherent
 from acquisition.snapshot.reading.positions import PositionReader
+from acquisition.snapshot.reading.records import Due, begin, judge_coherent
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CURRENT, DOWN, LATE, UNKNOWN
 from acquisition.wire import keys, position

@@ -15,8 +15,7 @@ from acquisition.wire import keys
 from filters import kernels
 from filters.worker.loop.assembly import leasing_worker
 from filters.worker.loop.leases import new_holder
-from filters.worker.partitions import commits
-from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.partition import Partition, script
 from filters.worker.partitions.restore import restore
 from filters.worker.partitions.settings import FilterSettings
 from tests.support.applied import turn_until
@@ -68,7 +67,7 @@ def test_positions_of_thousands_of_hosts_fit_into_a_script(cluster: Cluster) -> 
     applied = keys.applied(tag)
     fields = [text for n in range(total) for text in (f"field {n}", f"value {n}")]
     connection = cluster.connect(cluster.owner(applied))
-    connection.send(commits.script(tag, b"", b"0-1", pack(("HSET", applied, *fields))))
+    connection.send(script(tag, b"", b"0-1", pack(("HSET", applied, *fields))))
     assert [connection.receive(), connection.receive()] == [b"OK", 1]
     assert connection.call("HLEN", applied) == total
     assert connection.call("HGET", applied, "field 2345") == b"value 2345"

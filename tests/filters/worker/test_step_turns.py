@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from acquisition.link.resp import pack, word
 from acquisition.wire import frame as wire
 from acquisition.wire.frame import Frame
-from filters.worker.partitions.partition import write_positions
-from filters.worker.partitions.partition import Partition
+from filters.worker.partitions.partition import Partition, write_positions
 from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.state import State
 from filters.worker.step import native
