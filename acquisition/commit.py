@@ -19,7 +19,7 @@ def commit() -> str:
 
 
 def of_checkout(root: Path) -> str:
-    """What git says of the checkout at ``root``; empty without git, and where ``root`` is no checkout."""
+    """Description of the checkout at ``root`` by git; empty without git, and where ``root`` is no checkout."""
     import subprocess
 
     if not (root / ".git").exists():  # an environment inside somebody else's repository is not of its commit

@@ -40,8 +40,8 @@ def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None
 
 
 def how_to_install(extra: str) -> str:
-    """What brings an extra to this installation: its checkout or its wheel by path. A name alone, on an index, may be
-    anybody's."""
+    """Advice on adding an extra to this installation: its checkout or its wheel by path. A name alone, on an index,
+    may be anybody's."""
     if place := _place():
         return f"pip install '{place}[{extra}]'"
     if (Path(sys.prefix) / DEPLOYED).exists():

@@ -228,7 +228,7 @@ class TroubleLog:
 
     @property
     def trouble(self) -> str:
-        """What goes wrong now, reported or not; "" when nothing does."""
+        """Troubles that last now, reported or not; "" when there are none."""
         return "; ".join([found.text for found in self._troubles.values()])
 
     def _tell(self, text: str, kind: str) -> bool:

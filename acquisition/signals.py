@@ -54,7 +54,7 @@ def raising(numbers: Iterable[signal.Signals], made: Callable[[int], BaseExcepti
 
 
 class _Insistence:
-    """What was raised, and the thread that sends the signal again."""
+    """Exception that was raised, and the thread that sends the signal again."""
 
     def __init__(self, made: Callable[[int], BaseException]) -> None:
         self._made = made
@@ -79,7 +79,7 @@ class _Insistence:
         return dropped.exc_value is not None and dropped.exc_value is self._raised
 
     def end(self) -> None:
-        """What comes from now on raises nothing."""
+        """Raise nothing for signals that come from now on."""
         with self._lock:
             self._over = True
 

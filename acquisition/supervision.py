@@ -52,7 +52,7 @@ class Notifier:
         self._watchdog_due = 0.0 if half else inf
 
     def ready(self) -> None:
-        """What it was started for is under way: the next ``turn`` says so."""
+        """Have the next ``turn`` report that startup is complete."""
         self._owes_ready = True
 
     def turn(self, tell: Callable[[], str]) -> None:

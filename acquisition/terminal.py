@@ -54,7 +54,7 @@ def _is_journal(descriptor: int) -> bool:
 
 
 class _Reader:
-    """What reads our lines. While it does not, no line waits for it; how many that were is said when it does again."""
+    """Reader of our lines. While it does not, no line waits for it; how many that were is said when it does again."""
 
     lost = 0
 

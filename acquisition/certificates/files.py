@@ -40,8 +40,8 @@ def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
 
 
 def read(directory: Path, name: str = AUTHORITY) -> Pair:
-    """What ``write`` made. Raises NoInputError when a file cannot be read, DataError when it is damaged or certificate
-    and key do not belong together."""
+    """Pair that ``write`` made. Raises NoInputError when a file cannot be read, DataError when it is damaged or
+    certificate and key do not belong together."""
     certificate, path = read_certificate(directory / f"{name}.pem"), directory / f"{name}.key"
     try:
         key = serialization.load_pem_private_key(_read(path), password=None)

@@ -134,7 +134,7 @@ def _choices(path: KeyPath) -> str:
 
 
 def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """What the schema cannot say."""
+    """Problems of the settings that the schema cannot express."""
     for path, number in _numbers(document, ()):
         if math.isnan(number) or (math.isinf(number) and not (path[0] == "checks" and len(path) > _LIMITS_DEPTH)):
             yield path, f"{number} is not a finite number"

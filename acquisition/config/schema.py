@@ -87,7 +87,7 @@ def convert(document: Mapping[str, Any], table: type[T]) -> T:
 
 
 def of(path: tuple[str, ...], table: type[Table]) -> Kind | None:
-    """What the key at ``path`` may hold; None if absent."""
+    """Kind of the values that the key at ``path`` accepts; None if absent."""
     kind = Kind(table)
     for key in path:
         found = fields(kind.base).get(key) if is_table(kind) else None

@@ -60,7 +60,7 @@ def _description(kind: schema.Kind, choices: Sequence[str]) -> str:
 
 
 def _limits(kind: schema.Kind) -> str:
-    """What a value may be, in words: ``"a" | "b"``, ``> 0``, ``0 to 1``."""
+    """Permitted values in words: ``"a" | "b"``, ``> 0``, ``0 to 1``."""
     if kind.choices:
         return " | ".join(map(json.dumps, kind.choices))
     bounds = {">": kind.limits.gt, ">=": kind.limits.ge, "<=": kind.limits.le}

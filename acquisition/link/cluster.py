@@ -211,7 +211,7 @@ class Cluster:
             batch.route(self._stripes, self._owner_of)
 
     def _follow(self, batch: Batch, answers: list[Any]) -> list[Any]:
-        """What is on its way to another shard is asked there."""
+        """Repeat commands for partitions that are on their way to another shard, there."""
         for address, indexes, _ in batch.routes:
             for index in indexes:
                 answer = answers[index]

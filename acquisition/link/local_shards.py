@@ -73,7 +73,7 @@ def read_state(directory: str) -> dict[str, Any] | None:
 
 
 def damaged(directory: str, error: Exception) -> ConfigError:
-    """What to raise for a state file that makes no sense."""
+    """Error to raise for a state file that makes no sense."""
     return ConfigError(f"cannot read the shards' state in {os.path.join(directory, STATE_FILE)}: {error}")
 
 

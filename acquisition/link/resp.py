@@ -54,7 +54,7 @@ def packed(command: Iterable[Argument] | bytes) -> bytes:
 
 
 def front(words: int, *first: str) -> bytes:
-    """What a command of so many words begins with whose ``first`` ones are these: the others follow as ``word`` writes
+    """Beginning of a command of so many words whose ``first`` ones are these: the others follow as ``word`` writes
     them. For commands that are sent with every commit, as ``pack`` looks at each word again."""
     return b"*%d\r\n" % words + b"".join([word(each.encode()) for each in first])
 
@@ -107,7 +107,7 @@ class Answered(ReplyError):
         self.asked = ""
 
     def tell(self, command: Sequence[Argument] | bytes) -> None:
-        """What was asked."""
+        """Take note of the command that was answered."""
         self.asked = asked_with(command)
 
 

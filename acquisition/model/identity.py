@@ -33,7 +33,7 @@ def is_own_name(name: str, number: int) -> bool:
 
 
 def own_name(name: str, number: int) -> str:
-    """What the host with this id is called: by the name that it gives itself only if its id is made of that."""
+    """Name of the host with this id: the one that it gives itself only if its id is made of that."""
     return name if is_own_name(name, number) else f"{number:016x}"
 
 

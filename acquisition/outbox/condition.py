@@ -10,7 +10,7 @@ from acquisition.outbox.positions import Positions
 
 
 class Condition:
-    """What ``outbox``, ``sender`` and ``positions`` of one writer know of it; changes none of them."""
+    """Condition of a writer, read from its ``outbox``, ``sender`` and ``positions``, none of which it changes."""
 
     def __init__(self, outbox: Outbox, sender: Sender, positions: Positions) -> None:
         self._outbox = outbox
@@ -59,7 +59,7 @@ class Condition:
         }
 
     def status(self) -> dict[str, Any]:
-        """What the status record says beside the rows of the windows."""
+        """Fields of the status record beside the rows of the windows."""
         refused = {"refused": self.refused} if self.refused else {}
         return {**refused, **self._figures()}
 

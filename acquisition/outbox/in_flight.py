@@ -143,7 +143,7 @@ class InFlight:
         return frame.with_floor(data, floor, hints)
 
     def retreat(self) -> None:
-        """What was just answered with an error, and what is in flight, will be sent again: each window goes back to the
+        """Send again the frame that was just answered with an error, and all in flight: each window goes back to the
         first of these frames. The shard keeps what it has acknowledged before."""
         firsts = dict([self._refused] if self._refused is not None else [])
         for window, sequence, _, _ in self.expected:
@@ -176,5 +176,5 @@ def _head(key: bytes, signs: bool) -> bytes:
 
 
 def _signed(signature: bytes) -> bytes:
-    """What follows a frame that is signed."""
+    """Bytes that follow a signed frame: its signature."""
     return b"\r\n$1\r\n%s\r\n$%d\r\n%s\r\n" % (keys.SIGNATURE_FIELD, len(signature), signature)

@@ -143,7 +143,7 @@ class Writer:
         return window is None or window.wants_table
 
     def set_extra_status(self, values: dict[str, Any]) -> None:
-        """What the status record shall say beside the writer's own account."""
+        """Set the fields of the status record beside the writer's own account."""
         self._extra = status.members(values)
 
     @property

@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_by_address(parser: argparse.ArgumentParser, action: Callable[..., int]) -> None:
-    """What a command takes that is for shards of others only."""
+    """Add the options of a command that is for shards of others only."""
     if action is passwords_command.passwords:
         passwords_command.add_options(parser)
         return

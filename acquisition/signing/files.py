@@ -91,7 +91,7 @@ def read_host_key(path: str, host_name: str) -> HostKey:
 
 
 def verifier_of(settings: FilterSigning) -> Verifier | None:
-    """What verifies frames as configured; None: signatures are not looked at. Raises NoInputError and ConfigError."""
+    """Verifier of frames as configured; None: signatures are not checked. Raises NoInputError and ConfigError."""
     if not settings.key_file:
         return None
     return Verifier(read_masters(settings.key_file, MASTERS_KEY), settings.required)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class _Parts(NamedTuple):
-    """What reads the shards of one ``instance``; ``arrivals`` by the name of the resource set."""
+    """Readers of the shards of one ``instance``; ``arrivals`` by the name of the resource set."""
 
     instance: str
     layout: Layout
@@ -206,7 +206,7 @@ class SnapshotReader:
 
 
 class _Held(NamedTuple):
-    """What a partition said last: its commit id, and its positions by field."""
+    """Last state of a partition: its commit id, and its positions by field."""
 
     commit: bytes = b""
     positions: Mapping[bytes, bytes] = {}

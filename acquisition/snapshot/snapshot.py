@@ -44,7 +44,7 @@ class Contents(NamedTuple):
 
 
 def place_of(block: Block) -> tuple[str, str]:
-    """What blocks of a snapshot are ordered by."""
+    """Key by which the blocks of a snapshot are ordered."""
     return block.host, block.resource_set
 
 

@@ -89,7 +89,7 @@ class Found(NamedTuple):
         return Snapshot.made_later(self.question[0], now, self.errors, began, make)
 
     def next(self, judged: Judged, names: Sequence[Names | None], at: float) -> Found:
-        """What is found when everything is current again, and every member has names."""
+        """Result when everything is current again, and every member has names."""
         order = self.order
         others = (pair for pair in zip(names, self.names, strict=True) if pair[0] is not pair[1])
         if order is None or any(_place(now) != _place(before) for now, before in others):

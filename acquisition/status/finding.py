@@ -66,7 +66,7 @@ _REFUSED = (
 
 
 def of_books(found: Books, set_names: Mapping[int, str]) -> list[Finding]:
-    """What does not balance, and what the books do not hold; ``set_names`` are resource sets by number."""
+    """Findings on accounts that do not balance, and on gaps in the books; ``set_names`` are resource sets by number."""
     rows = [
         Finding(UNBALANCED, f"{_host(row)} set {set_names.get(row.resource_set, f'{row.resource_set:08x}')}", fault)
         for row in found.accounts
@@ -93,7 +93,7 @@ _REPORTS: Mapping[str, str] = {
 def of_hosts(
     accounts: Sequence[Account], reports: Mapping[int, Status], now: float, down_after: float
 ) -> list[Finding]:
-    """What the accounts of hosts say; ``reports`` are the probes' own by host, ``now`` seconds since 1970."""
+    """Findings on the accounts of hosts; ``reports`` are the probes' own by host, ``now`` seconds since 1970."""
     hosts: dict[int, list[Account]] = {}
     for account in accounts:
         hosts.setdefault(account.host, []).append(account)
@@ -143,7 +143,7 @@ _EVENTS: Mapping[str, str] = {
 
 
 def of_events(events: Iterable[RecentEvent], accounts: Sequence[Account]) -> list[Finding]:
-    """What filters and services have lately reported of hosts and VMs."""
+    """Findings on events that filters and services have lately reported of hosts and VMs."""
     names = {row.host: row.host_name for row in accounts}
     found = []
     for host, kind, vm, reason in events:
@@ -164,7 +164,7 @@ def of_probes(reports: Collection[Status]) -> list[Finding]:
 
 
 def _said(report: Status, name: str) -> object:
-    """What a probe says of itself, such as its ``step``, ``native`` or ``python``; None when it does not say."""
+    """Field of a probe's report, such as its ``step``, ``native`` or ``python``; None when it is absent."""
     said = report.rest.get("probe")
     return said.get(name) if isinstance(said, dict) else None
 

@@ -175,7 +175,7 @@ def blindness(known: Roster | None, accounts: Iterable[Account]) -> str:
 
 
 def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:
-    """What shards do not let this user read, each once."""
+    """Refusals of shards to let this user read, each once."""
     return list(dict.fromkeys(str(error) for error in errors if isinstance(error, PermissionRefused)))
 
 
@@ -210,7 +210,7 @@ def without_value(reports: Iterable[Status], resource_set: str = "") -> dict[str
 
 
 def lost_by_reason(totals: Totals) -> dict[str, int]:
-    """What was given up, by the probes' own counts since their start, in samples; ``earlier`` is the rest."""
+    """Samples given up, by the probes' own counts since their start; ``earlier`` is the rest."""
     shed = min(totals.shed, totals.lost)
     dropped = min(totals.dropped, totals.lost - shed)
     return {"shed": shed, "ring_or_unreadable": dropped, "earlier": totals.lost - shed - dropped}

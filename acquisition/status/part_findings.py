@@ -43,7 +43,7 @@ _SLOW_STEP = (
 
 
 def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """What is to be said of shards: of those that do not answer, that are full, and of slots without an owner."""
+    """Findings on shards: those that do not answer, those that are full, and slots without an owner."""
     found = []
     for row in rows:
         about = f"shard {row.address}"
@@ -72,7 +72,7 @@ def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
 
 
 def of_risks(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """What the death of one shard or machine would cost, though nothing is away now."""
+    """Findings on the cost of the death of one shard or machine, though nothing is away now."""
     return [
         Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
         for risk in resilience.risks([
@@ -82,14 +82,14 @@ def of_risks(rows: Sequence[ShardStatus]) -> list[Finding]:
 
 
 def of_refusals(refusals: Iterable[str], rows: Sequence[ShardStatus]) -> list[Finding]:
-    """What shards do not let this user read, in their words, but for what ``rows`` say already."""
+    """Findings on shards that do not let this user read, in their words, but for what ``rows`` say already."""
     said = {f"shard {row.address}: {row.problem}" for row in rows if row.refuses}
     parted = [text.partition(": ") for text in refusals if text not in said]
     return [Finding(STALE, shard, _UNTOLD.format(error=reason)) for shard, _, reason in parted]
 
 
 def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
-    """What is to be said of addresses that are asked for shards, and are none."""
+    """Findings on configured addresses that are not shards."""
     return [
         Finding(NOTE, f"shard {address}", _NO_MEMBER.format(reason=reason)) for address, reason in strangers.items()
     ]
@@ -126,7 +126,7 @@ def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
 
 
 def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
-    """What is to be said of the workers."""
+    """Findings on the workers."""
     known = [row for row in lags if row.seconds is not None]
     found = [Finding(UNBALANCED, "record", str(error)) for error in live.errors if isinstance(error, FrameError)]
     free = len(live.unowned)
@@ -150,7 +150,7 @@ def of_filter(lags: Sequence[Lag], live: Workers) -> list[Finding]:
 
 
 def of_readers(rows: Sequence[Registered]) -> list[Finding]:
-    """What is to be said of the registered readers of the raw streams."""
+    """Findings on the registered readers of the raw streams."""
     found = []
     for row in rows:
         if row.expired:
@@ -169,7 +169,7 @@ def of_readers(rows: Sequence[Registered]) -> list[Finding]:
 
 
 def of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names: Mapping[int, str]) -> list[Finding]:
-    """What the archive's own counts contradict."""
+    """Findings on counts of the archive that contradict each other."""
     names = {row.host: row.host_name for row in accounts}
     found = []
     for row in rows:

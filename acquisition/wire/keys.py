@@ -191,7 +191,7 @@ def cut(tag: str) -> str:
 
 
 def archived(tag: str) -> str:
-    """What the archive has of each resource set of a partition."""
+    """Key of the archive's account of each resource set of a partition."""
     return f"archived:{{{tag}}}"
 
 
@@ -206,7 +206,7 @@ def archivers(tag: str) -> str:
 
 
 def events(tag: str) -> str:
-    """What happened to the hosts of a partition, and to itself."""
+    """Key of the events of a partition and of its hosts."""
     return f"events:{{{tag}}}"
 
 

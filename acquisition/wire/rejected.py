@@ -42,7 +42,7 @@ def encode_bytes(entry: bytes, fields: Sequence[object] | None) -> tuple[bytes |
 
 
 def decode(fields: Sequence[bytes]) -> Rejected:
-    """What the fields of a stream entry say; the message may be absent. Raises FrameError when they are
+    """Rejection in the fields of a stream entry; the message may be absent. Raises FrameError when they are
     none of a filter's."""
     try:
         named = dict(zip(fields[::2], fields[1::2], strict=True))
@@ -125,7 +125,7 @@ class HostSizes:
             raise LimitError(host, f"names of {entities} entities", self._limits.entities, "entities")
 
     def _check_texts(self, host: int, payload: bytes) -> None:
-        """What stands between two quotation marks of JSON; escaped ones end no text."""
+        """Check the texts between two quotation marks of JSON; escaped ones end no text."""
         longest = max(map(len, payload.replace(rb"\"", b"__").split(b'"')))
         if longest > self._limits.name_bytes:
             raise LimitError(host, f"a name of {longest} bytes", self._limits.name_bytes, "name_bytes")

@@ -93,7 +93,7 @@ def decode(payload: bytes, known: Mapping[int, Entity] | None = None) -> Table:
 
 
 def merge(old: Table | None, new: Table) -> Table:
-    """What is known after ``new``: its entities alone when complete, else added to the old ones."""
+    """Table after ``new`` has come: its entities alone when complete, else added to the old ones."""
     if old is None or new.complete:
         return new
     known = {entity.id: entity for entity in old.entities}

@@ -60,7 +60,7 @@ def suffices(credentials: Credentials | None) -> bool:
 
 
 def demanded(address: object) -> AdmissionError:
-    """What to say of a shard of another machine where ``suffices`` is False."""
+    """Error for a shard of another machine where ``suffices`` is False."""
     return AdmissionError(f"shard {address} {_DEMANDED}")
 
 

@@ -66,8 +66,8 @@ _contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with th
 
 
 def context(authority: str) -> Any:
-    """What believes the certificates in the file ``authority`` and no others; recreated when the file has changed,
-    which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
+    """Context that believes the certificates in the file ``authority`` and no others; recreated when the file has
+    changed, which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
     try:
         found = os.stat(authority)
         version = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -168,8 +168,8 @@ class Secured:
         return sent
 
     def recv(self, size: int) -> bytes:
-        """What has come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind that poll(2) does
-        not see."""
+        """Return the bytes that have come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind
+        that poll(2) does not see."""
         try:
             return bytes(self._made.read(size))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
@@ -188,7 +188,7 @@ class Secured:
 
 
 def _reset() -> OSError:
-    """What a socket without TLS says when the other side has closed it."""
+    """Error of a socket without TLS whose other side has closed it."""
     return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
 

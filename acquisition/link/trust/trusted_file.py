@@ -28,7 +28,7 @@ _HINT = ": choose another directory with --dir, or give the shards with --shards
 
 
 def read(directory: str, name: str, secret: bool = False) -> bytes:
-    """What the file ``name`` in ``directory`` holds.
+    """Content of the file ``name`` in ``directory``.
 
     Raises FileNotFoundError when there is no such file, other OSErrors when it cannot be read, and ConfigError when
     file or directory is another user's (root's is believed), when others may write it, or read a ``secret``.

@@ -97,7 +97,7 @@ class MemoryRing:
         self._data[offset] = data
 
     def read(self, offset: int, _size: int) -> bytes:
-        """What was written at ``offset``."""
+        """Bytes that were written at ``offset``."""
         return self._data[offset]
 
     def free(self, offset: int) -> None:

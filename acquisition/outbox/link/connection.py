@@ -155,7 +155,7 @@ class ShardConnection:
         return self._socket.fileno() if self._socket is not None else -1
 
     def events(self) -> int:
-        """What to poll the descriptor for."""
+        """Events to poll the descriptor for."""
         if self._socket is None:
             return 0
         if self._state != OPEN:
@@ -295,7 +295,7 @@ class ShardConnection:
             self._state = OPEN
 
     def _perhaps(self) -> str:
-        """What may be the reason for an end before the first answer."""
+        """Possible reason for an end before the first answer."""
         return admission.PERHAPS_TLS if self._state == OPEN and not self.answered and not self.is_secured else ""
 
     def _fail_os(self, error: OSError) -> NoReturn:

@@ -339,5 +339,5 @@ class OwnerSearch:
 
 
 def no_redis(address: Address | None, reply: str) -> ConnectionFailed:
-    """What to say of a shard that answers with something that no shard answers."""
+    """Error for a server whose answer is not that of a shard."""
     return ConnectionFailed("protocol", f"{address} is not a Redis server: {reply}", needs_a_person=True)

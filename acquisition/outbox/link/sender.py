@@ -96,7 +96,7 @@ class Sender:
         return asked.fileno() if asked is not None else -1
 
     def events(self) -> int:
-        """What to poll the descriptor for."""
+        """Events to poll the descriptor for."""
         asked = self._connection or self._search.asked
         return asked.events() if asked is not None else 0
 

@@ -39,7 +39,7 @@ def certificates(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What it takes beside addresses."""
+    """Add the options of the command beside addresses."""
     parser.add_argument(
         "--expired", metavar="FILE", nargs="+", default=[],
         help="expired certificates that shards still present, to be accepted for this command",

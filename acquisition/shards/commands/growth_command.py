@@ -62,7 +62,7 @@ def balance(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def directives(settings: config.Shards) -> dict[str, str]:
-    """What the configuration adds to that of each redis-server.
+    """Directives that the configuration adds to each redis-server's.
 
     Raises ConfigError when shards would wait for more replicas than they get.
     """

@@ -54,7 +54,7 @@ def differing_users(lists: Mapping[Address, dict[str, Rules]]) -> dict[Address, 
 
 
 def _most(values: list[Rules | None]) -> Rules | None:
-    """What most have; of equally many what the first has."""
+    """Rules that most servers have; of equally many those of the first."""
     return Counter(values).most_common(1)[0][0]
 
 

@@ -126,7 +126,7 @@ def _server(options: argparse.Namespace, settings: config.Shards) -> rendering.S
 
 
 def _check(option: str, text: str, pattern: re.Pattern[str], what: str) -> None:
-    """What ends up in a line of a file must not begin another one."""
+    """Refuse a value that would begin another line of the rendered file."""
     if not pattern.fullmatch(text):
         raise UsageError(f"{option}: {text!r} is not {what}")
 

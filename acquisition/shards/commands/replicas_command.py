@@ -70,7 +70,7 @@ def replicas(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What the command takes besides --addresses and --config."""
+    """Add the options of the command beside --addresses and --config."""
     parser.add_argument("server", nargs="*", metavar="HOST:PORT", help="empty servers to add as replicas, used first")
     parser.add_argument(
         "--each", type=help_text.whole(0, 8), metavar="N",
@@ -84,7 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class _Task(NamedTuple):
-    """What was asked for: the servers by name, who leaves, and host -> what may fail at once with it."""
+    """Request of an operator: the servers by name, who leaves, and host -> what may fail at once with it."""
 
     servers: list[Address]
     leaving: set[Address]

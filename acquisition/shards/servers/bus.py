@@ -131,7 +131,7 @@ def _speaks_tls(directory: Path, address: Address) -> bool:
 
 
 def open_because(lack: str) -> str:
-    """What to say of a bus without TLS."""
+    """Text of a finding on a bus without TLS."""
     return f"the cluster bus has no TLS: any user of this machine can take over the shards: {lack}"
 
 
@@ -148,7 +148,7 @@ def is_secured(directory: Path) -> bool:
 
 
 def directives(directory: Path, address: Address, module: str) -> dict[str, str]:
-    """What the configuration of the server at ``address`` says of its bus; ``module`` brings TLS, "" where built in.
+    """Directives for the bus of the server at ``address``; ``module`` brings TLS, "" where built in.
 
     Replicas go to their masters' TLS ports, so that nobody who squats the port of a dead master receives a password or
     believed; a client without TLS is given the ports without.

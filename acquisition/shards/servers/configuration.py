@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
-    """What does not depend on where a shard listens and who starts it, for Redis from 6.2 on and Valkey.
+    """Directives that do not depend on where a shard listens and who starts it, for Redis from 6.2 on and Valkey.
 
     Nothing is written to disk and nothing is evicted: a full shard refuses (OOM) and so
     pushes back, and the probe's outbox keeps what was refused. A shard that lost some

@@ -174,7 +174,7 @@ def write_local(directory: Path) -> dict[str, str]:
 
 
 def read_local(directory: Path) -> dict[str, str]:
-    """What ``write_local`` answered. Raises ConfigError when the passwords cannot be read."""
+    """Passwords that ``write_local`` returned. Raises ConfigError when the passwords cannot be read."""
     return configuration.users(str(directory / ACL_FILE), REPLICA, local(str(directory), REPLICA).password)
 
 

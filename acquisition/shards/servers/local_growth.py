@@ -270,7 +270,8 @@ def _followers(shards: Shards, master: Shard) -> tuple[str, ...]:
 
 
 def result(action: str, address: Address | None, moved: Moved, began: float) -> Growth:
-    """What was done since ``began`` (of the monotonic clock); ``address`` None when partitions were only evened out."""
+    """Summary of the growth since ``began`` (of the monotonic clock); ``address`` None when partitions were only evened
+    out."""
     seconds = round(time.monotonic() - began, 3)
     longest = round(moved.longest, 4)
     return Growth(action, str(address or ""), moved.partitions, moved.keys, moved.bytes, longest, seconds)

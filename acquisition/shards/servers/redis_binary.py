@@ -48,7 +48,7 @@ class RedisBinary(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is, as messages say: ``Valkey 9.1.2``."""
+        """Name and version, as messages show them: ``Valkey 9.1.2``."""
         return f"{self.maker} {self.version}"
 
 
@@ -73,7 +73,7 @@ def find(path: str | None = None) -> RedisBinary:
 
 
 def inspect(path: str, source: str) -> RedisBinary | None:
-    """What the server at ``path`` says it is (``--version``); None when it is no such server, or does not run."""
+    """Server at ``path`` as its ``--version`` shows it; None when it is no such server, or does not run."""
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):

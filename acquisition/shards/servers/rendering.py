@@ -106,7 +106,7 @@ class Server(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """What the process may take in all: fragments of what it holds, a quarter, and its connections."""
+        """Memory that the process may take in all: fragments of what it holds, a quarter, and its connections."""
         return self.maxmemory + self.maxmemory // 4 + self.connections * CONNECTION_BYTES + _RESERVE_BYTES
 
     def file(self, name: str) -> str:

@@ -143,7 +143,7 @@ def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardSt
 
 
 def common(figures: Mapping[str, str], own: Node, leader: str) -> dict[str, Any]:
-    """What every listing of shards shows, from INFO and what the shard says of itself as a member; ``leader`` is the
+    """Fields that every listing of shards shows, from INFO and the shard's own view as a member; ``leader`` is the
     address of its master."""
     replica = figures.get("role") == "slave"
     return {

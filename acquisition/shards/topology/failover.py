@@ -58,7 +58,7 @@ def _heirs(members: Members, nodes: Sequence[Node], dead: Address) -> list[Node]
 
 
 def replication(members: Members, node: Node) -> dict[str, str]:
-    """What a member says about its replication (INFO)."""
+    """Fields of a member's INFO replication."""
     return pairs(members.call(node.id, "INFO", "replication"))
 
 

@@ -53,7 +53,8 @@ def administer(address: Address, timeout: float = 5.0, credentials: Credentials 
 
 
 def _greeting(credentials: Credentials | None, address: Address) -> Any:
-    """What to do with a new connection. redis-py calls it with the connection, which its annotation leaves out."""
+    """Function that greets the server on a new connection. redis-py calls it with the connection, which its annotation
+    leaves out."""
 
     def greet(connection: Any) -> None:
         try:

@@ -209,7 +209,7 @@ def pairs(text: bytes) -> dict[str, str]:
 
 
 def own(text: bytes, asked: Address) -> Node:
-    """What the node at ``asked`` says about itself."""
+    """The node at ``asked``, by its own words."""
     for words in _lines(text):
         if "myself" in words[2].split(","):
             migrating: dict[int, str] = {}
@@ -231,7 +231,7 @@ def owners_in(text: bytes) -> dict[str, frozenset[int]]:
 
 
 def others(text: bytes, asked: Address) -> list[Mention]:
-    """What the node at ``asked`` says about the other members."""
+    """Other members, as the node at ``asked`` mentions them."""
     return [
         Mention(
             words[0], _address(words[1], asked), frozenset(words[2].split(",")), _id(words[3]), len(words) > 8,

@@ -49,7 +49,7 @@ class _Exchange(NamedTuple):
 
 
 class _Board:
-    """What the plan has come to: ``kept`` are the replicas of each master, ``free`` those that may go anywhere."""
+    """State of the plan: ``kept`` are the replicas of each master, ``free`` those that may go anywhere."""
 
     def __init__(
         self,

@@ -112,8 +112,8 @@ class PartitionReader:
             self._asked.clear()
 
     def values(self, members: Sequence[Member]) -> list[bytes | None]:
-        """What was answered for each of ``members``, all that there are in the order of partitions; None where nothing
-        was. Whether it is theirs, and of which tick, the records say."""
+        """Records that were answered for each of ``members``, all that there are in the order of partitions; None where
+        none was. Whether it is theirs, and of which tick, the records say."""
         parts = [answer.records for answer in self.answers if answer.asked]
         if all(isinstance(part, list) for part in parts):
             flat = list(chain.from_iterable(parts))
@@ -158,7 +158,7 @@ class PartitionReader:
         return found
 
     def _wanted(self, slots: tuple[int, ...]) -> list[_Question]:
-        """What to ask each partition."""
+        """Question to each partition."""
         if slots not in self._asked:
             if len(self._asked) >= _MOST_BATCHES:
                 self._asked.clear()
@@ -182,7 +182,7 @@ def _question(tag: str, asked: Sequence[tuple[Member, int]]) -> _Question:
 
 
 def _answer(cluster: Cluster, question: _Question, replies: Sequence[Any], sound: bool) -> Answer:
-    """What the ``replies`` say; ``sound`` if it is known that no error is among them."""
+    """Answer in the ``replies``; ``sound`` if it is known that no error is among them."""
     sound = sound or not any(isinstance(reply, (ReplyError, ShardpulseError)) for reply in replies)
     if not sound and any(isinstance(reply, ReplyError) for reply in replies):
         replies = cluster.gather(question.commands)  # it has moved, or is on its way

@@ -135,8 +135,8 @@ class PositionReader:
         now: float,
         dormant: Dormant = lambda _: frozenset(),
     ) -> tuple[PositionTable, list[ShardpulseError]]:
-        """What all partitions have replied to HGETALL, and the errors that are no member's own. ``dormant`` is asked
-        only for members that are gone.
+        """Table of the positions in the replies of all partitions to HGETALL, and the errors that are no member's own.
+        ``dormant`` is asked only for members that are gone.
 
         Raises one of all shards' words when no partition can be read, PermissionRefused where any of them refuses.
         """
@@ -192,7 +192,7 @@ class PositionReader:
         self, tag: str, answer: list[bytes] | ShardpulseError, now: float,
         dormant: Dormant,
     ) -> Held:  # fmt: skip
-        """What a partition holds: as it says now, or as it said before."""
+        """Positions of a partition: of this reading, or of an earlier one."""
         fields, known = self._fields.get(tag, ([], Held((), (), None, ())))
         if isinstance(answer, ShardpulseError):
             return known._replace(error=answer)

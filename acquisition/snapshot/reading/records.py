@@ -245,7 +245,7 @@ class Naming:
         return [str(error) for error in errors]
 
     def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
-        """What is known of each member: for the same members the same sequence, as long as nothing else is known."""
+        """Known names of each member: for the same members the same sequence, as long as nothing else is known."""
         return self._cache.all_of(members)
 
     def note_outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> None:

@@ -169,8 +169,8 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
 
 
 def _unknown(sent: SetStatus | None) -> Position:
-    """What stands for a position that is not there. If the probe has read one, what its ring no longer holds was
-    applied before (or dropped: ``_lost_before``); the filter's counts of it are gone, which is no loss of samples."""
+    """Stand-in for a position that is not there. If the probe has read one, what its ring no longer holds was applied
+    before (or dropped: ``_lost_before``); the filter's counts of it are gone, which is no loss of samples."""
     if sent is None:
         return Position(0, 0, 0, 0.0, 0.0)
     if not sent.applied or sent.floor_samples < 0:

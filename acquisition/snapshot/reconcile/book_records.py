@@ -29,7 +29,7 @@ _STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
 
 
 class PartitionRecords(NamedTuple):
-    """What one transaction found; replies are checked later. ``statuses`` are pairs of record and PTTL."""
+    """Records that one transaction found; replies are checked later. ``statuses`` are pairs of record and PTTL."""
 
     commit: Any
     applied: Any
@@ -206,8 +206,8 @@ def positions_in(key: str, tag: str, rows: Any, layout: Layout, problems: list[s
 def report_in(
     host: int, layout: Layout, data: Any, left: Any, problems: list[str], silent_after: float, now: float
 ) -> tuple[Source, Status | None]:
-    """What a probe says of itself, and how far that can be relied on. ``left`` is the milliseconds that the
-    record has to live: its age by the shard's clock, whatever the host's clock says."""
+    """Status record of a probe, and how far it can be relied on. ``left`` is the milliseconds that the record has to
+    live: its age by the shard's clock, whatever the host's clock says."""
     where = keys.status(layout.tag_of(host), host)
     nothing = Source(host, "", 0, ABSENT, None)
     if data is None:

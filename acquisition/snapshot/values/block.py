@@ -169,7 +169,7 @@ class Block:
 
     @property
     def position(self) -> Position | None:
-        """What the filter has done with it; None where that is not known."""
+        """Position that the filter has reached in it; None where that is not known."""
         if isinstance(self._position, bytes):
             self._position = position_format.decode(self._position)
         return self._position
@@ -196,7 +196,7 @@ class Block:
 
     @property
     def quality(self) -> Quality:
-        """What was lost or is being shed of this resource set."""
+        """Quality of this resource set: samples lost or being shed."""
         return Quality.of(self.position)
 
     @property

@@ -158,7 +158,7 @@ def table_of(block: Block) -> InputsTable | None:
 
 @lru_cache(4096)
 def _strided(stride: int, count: int) -> struct.Struct:
-    """What unpacks one element of each of ``count`` planes of ``stride`` elements."""
+    """Struct that unpacks one element of each of ``count`` planes of ``stride`` elements."""
     return struct.Struct("<" + f"{4 * (stride - 1)}x".join("f" * count))
 
 

@@ -45,7 +45,7 @@ class Matrix(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """What of a block is wanted: ``height`` rows of one column."""
+    """Part of a block that is wanted: ``height`` rows of one column."""
 
     block: Block
     column: int

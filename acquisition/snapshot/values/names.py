@@ -107,7 +107,7 @@ class HostNames:
         self._first: dict[str, int] = {}
 
     def name(self, host: int, said: str) -> str:
-        """What a host is called that calls itself ``said``."""
+        """Name of a host that calls itself ``said``."""
         own = is_own_name(said, host)
         self.made_of_names |= own
         if own or (not self.made_of_names and self._first.setdefault(said, host) == host):
@@ -120,7 +120,7 @@ class HostNames:
 
 
 def names_of(said: Mapping[int, str]) -> dict[int, str]:
-    """What all hosts are called, by what each calls itself."""
+    """Names of all hosts, by what each calls itself."""
     names = HostNames()
     for _ in range(2):  # what is known of the last one counts for the first
         found = {host: names.name(host, word) for host, word in said.items()}
@@ -139,11 +139,11 @@ class NamesCache:
         self._columns: dict[tuple[Metric, ...], tuple[Metric, ...]] = {}
 
     def get(self, host: int, resource_set: int) -> Names | None:
-        """What is known, if anything."""
+        """Known names; None where there are none."""
         return self._names.get((host, resource_set))
 
     def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
-        """What is known of each member: for the same members the same sequence, as long as nothing else is known."""
+        """Known names of each member: for the same members the same sequence, as long as nothing else is known."""
         if self._asked is None or self._asked[0] is not members:
             names = self._names
             self._asked = members, [names.get((member.host, member.resource_set)) for member in members]

@@ -64,7 +64,7 @@ class RecentTable:
         return self._ring.names
 
     def series(self, entity: int, metric: str) -> list[Recent]:
-        """What is known of one metric of an entity, which may have come and gone."""
+        """Known values of one metric of an entity, which may have come and gone."""
         rows, interval = self._series(entity, metric), self._ring.head.interval
         return [
             Recent(ticks.tick_of(wall, interval), wall, finite(raw), finite(mean), code)

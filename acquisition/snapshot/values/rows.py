@@ -57,7 +57,7 @@ class Selection(NamedTuple):
 
 
 def entity_keys(entity: Entity) -> tuple[str, ...]:
-    """What an entity can be asked for by: name, stable id (``HOST:PID``, uuid), pid, id in hex."""
+    """Keys by which an entity can be selected: name, stable id (``HOST:PID``, uuid), pid, id in hex."""
     pid = entity.stable.rpartition(":")[2]
     return entity.name, entity.stable, pid, f"{entity.id:016x}"
 

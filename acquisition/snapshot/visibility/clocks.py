@@ -46,7 +46,7 @@ class ClockReader:
         return any(abs(by) > self._limit for by in self._ahead.values())
 
     def remarks(self, blocks: Iterable[Block], now: float) -> list[str]:
-        """What is to be said of clocks in a reading at ``now``, by the reader's clock."""
+        """Remarks on clocks in a reading at ``now``, by the reader's clock."""
         known = [block for block in blocks if block.wall]
         self._limit = limit_of(block.interval for block in known)
         if known and all(block.state != CURRENT for block in known):
@@ -82,8 +82,8 @@ def ahead_of(clock: float, before: float, after: float) -> float:
 
 
 def remarks(ahead: Mapping[str, float], age: float, limit: float) -> list[str]:
-    """What is to be said of clocks that differ by more than ``limit`` seconds. ``ahead`` is by how much the reader's is
-    ahead, by the address of a shard, ``age`` that of the newest sample by the reader's clock."""
+    """Remarks on clocks that differ by more than ``limit`` seconds. ``ahead`` is by how much the reader's is ahead, by
+    the address of a shard, ``age`` that of the newest sample by the reader's clock."""
     off = {shard: by for shard, by in ahead.items() if abs(by) > limit}
     if not off:
         return []

@@ -29,7 +29,7 @@ _SPAN = 0.25  #: of the patience: so long an outage is noticed, unless samples a
 
 
 class Unread:
-    """What shards did not answer: ``messages`` in words, and the ``hosts`` that it would have been about.
+    """Questions that shards did not answer: ``messages`` in words, and the ``hosts`` that it would have been about.
 
     A host of which anything is unread is not down: it is not seen.
     """
@@ -138,7 +138,7 @@ def read_partitions(
 
 
 def _memory(cluster: Cluster, tags: Iterable[str]) -> dict[Address | None, Any]:
-    """What the owners of these partitions say of their memory, or why they do not."""
+    """Replies of these partitions' owners about their memory, or the reasons for their absence."""
     owners = {cluster.known_owner(keys.commit(tag)): keys.commit(tag) for tag in tags}
     replies = cluster.gather([(key, ("INFO", "memory")) for key in owners.values()])
     return dict(zip(owners, map(value_of, replies), strict=True))

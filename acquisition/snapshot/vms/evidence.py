@@ -88,7 +88,7 @@ class VmEvidence(NamedTuple):
 
     @property
     def load(self) -> Meter:
-        """What stands for guest time where that is not booked: the CPU time of its vCPU threads, else all of it, which
+        """Substitute for guest time where that is not booked: the CPU time of its vCPU threads, else all of it, which
         has the receiving of a guest in it."""
         return self.cpu if self.run == Meter() else self.run
 
@@ -108,7 +108,7 @@ class VmEvidence(NamedTuple):
 
 
 def evidence_of(block: Block, row: int) -> VmEvidence:
-    """What a row of a block proves."""
+    """Evidence that a row of a block gives."""
     entity = block.entities[row]
     record = block.record() or block.past
     at = _row_of(record, row, entity)

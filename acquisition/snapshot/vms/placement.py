@@ -269,7 +269,7 @@ class Placements:
         self.copies = copies
 
     def id_of(self, host_id: int, entity: Entity) -> str:
-        """What a VM is called: what its host calls it, unless that is the id of another VM as well."""
+        """Id of a VM: the one that its host reports, unless that is the id of another VM as well."""
         return self.copies.get((host_id, entity.id), entity.stable)
 
     @staticmethod

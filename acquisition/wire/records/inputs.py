@@ -253,7 +253,7 @@ def names_of(head: Head, entities: int, data: bytes | memoryview) -> tuple[str, 
 
 @lru_cache(1024)
 def split_names(data: bytes, count: int) -> tuple[str, ...]:
-    """What ``pack_names`` packed. Raises FrameError("names") when these are not ``count`` names."""
+    """Names that ``pack_names`` packed. Raises FrameError("names") when these are not ``count`` names."""
     try:
         names = data.decode().split("\n")
     except UnicodeDecodeError as error:

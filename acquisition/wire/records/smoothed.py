@@ -129,7 +129,7 @@ class Head(NamedTuple):
 
     @property
     def planes(self) -> tuple[Plane, ...]:
-        """What the planes are, in their order in the record."""
+        """Planes in their order in the record."""
         return _planes_of(self.plane_ids[: self.plane_count])
 
     @property
@@ -214,7 +214,7 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
 
 
 def in_c() -> dict[str, object]:
-    """What acquisition/wire/smoothed_header.h takes over (``acquisition.compiled.agree``)."""
+    """Values that acquisition/wire/smoothed_header.h takes over (``acquisition.compiled.agree``)."""
     shared = (
         "version", "plane_count", "metrics", "entities", "exceptions", "schema", "interval", "inputs_size", "epoch",
         "sequence", "tick", "wall", "monotonic", "filtered",
