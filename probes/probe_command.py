@@ -197,7 +197,7 @@ def modules(settings: Settings) -> list[ModuleSettings]:
 
 
 def _options(probe: Probe, name: str) -> dict[str, Any]:
-    """What a source needs beside the choice of its metrics."""
+    """Options that a source needs beside the choice of its metrics."""
     if name == "interfaces":
         return {"names": [translate(pattern) for pattern in probe.interfaces.names]}
     if name == "filesystems":

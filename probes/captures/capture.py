@@ -49,7 +49,7 @@ Rename = Callable[[str], str]
 
 
 class Captured(NamedTuple):
-    """What was found at a tick: path below the root -> content. ``refused``: files that this user may not read."""
+    """Files found at a tick: path below the root -> content. ``refused``: files that this user may not read."""
 
     contents: dict[str, Content]
     processes: int
@@ -163,7 +163,7 @@ class Tick:
 
 
 def _link(path: str) -> str:
-    """What a symbolic link says; "" when it cannot be read."""
+    """Target of a symbolic link; "" when it cannot be read."""
     with suppress(OSError):
         return os.readlink(path)
     return ""

@@ -127,8 +127,8 @@ def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
 
 
 def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: Mapping[int, int]) -> str:
-    """What became of the lines, for people: counts of all kinds, which add up to the lines read, then each reason
-    with its line numbers.
+    """Summary of the lines for people: counts of all kinds, which add up to the lines read, then each reason with its
+    line numbers.
 
     ``invalid``: validity code -> samples.
     """

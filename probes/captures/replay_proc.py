@@ -66,7 +66,7 @@ class Tick(NamedTuple):
 
 
 class Capture(NamedTuple):
-    """What a capture holds. ``hertz`` is USER_HZ of proc(5), ``page_size`` is in bytes, ``left_out`` are ticks without
+    """Content of a capture. ``hertz`` is USER_HZ of proc(5), ``page_size`` is in bytes, ``left_out`` are ticks without
     a time. ``has_facts``: ``shardpulse capture`` has made it, so its files are whole, where others may be excerpts."""
 
     host: str
@@ -78,8 +78,8 @@ class Capture(NamedTuple):
 
 
 def find(directory: str, interval: float = 1.0) -> Capture:
-    """What there is in a capture: its ticks in order. Without ``facts.json`` these are ``interval`` seconds apart,
-    USER_HZ is 100, a page has 4,096 bytes and the host has no name.
+    """Content of a capture: its ticks in order. Without ``facts.json`` these are ``interval`` seconds apart, USER_HZ is
+    100, a page has 4,096 bytes and the host has no name.
 
     Raises NoInputError for a directory that cannot be read or has no tick, DataError for facts that are none.
     """
@@ -180,7 +180,7 @@ class Tree:
         self._holds: dict[str, Content] = {}
 
     def become(self, tick: str) -> None:
-        """What the directory of a tick holds."""
+        """Take on the content of the directory of a tick."""
         before, self._holds = self._holds, self._contents(tick)
         for path, old in reversed(before.items()):
             if type(self._holds.get(path, _GONE)) is not type(old):
@@ -206,7 +206,7 @@ class Tree:
 
 
 def _content(path: str, tick: str, below: str) -> Content:
-    """What a path holds. Raises OSError when it cannot be read, or leads out of its tick."""
+    """Content of a path. Raises OSError when it cannot be read, or leads out of its tick."""
     mode = os.lstat(path).st_mode
     if stat.S_ISDIR(mode):
         return None

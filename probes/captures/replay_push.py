@@ -112,7 +112,7 @@ def _refusal(writer: Writer) -> ShardpulseError:
 
 
 def _base(first: Replayed, now: float) -> float:
-    """What makes the first reading's time one since 1970."""
+    """Offset that makes the first reading's time one since 1970."""
     if first.time is None:
         return now - first.reading.wall
     return 0.0 if "T" in first.time else now - now % _DAY

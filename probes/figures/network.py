@@ -131,7 +131,7 @@ class NetworkFigures:
 
     @property
     def files(self) -> tuple[OpenFile, ...]:
-        """What it reads."""
+        """Files that it reads."""
         return (self._traffic.file,)
 
     def look(self) -> bool:

@@ -311,7 +311,7 @@ class ProcessFiles:
             self._miss(file)  # /proc/PID/io of another user's process, no schedstat in this kernel
 
     def _text(self, file: int, size: int = SHORT) -> bytes:
-        """What a file other than ``stat`` says; nothing, taken as MISSING, when it may not be read any more, or is not
+        """Text of a file other than ``stat``; nothing, taken as MISSING, when it may not be read any more, or is not
         there although the process is."""
         descriptor = self._descriptors[file]
         try:

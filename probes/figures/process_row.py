@@ -29,8 +29,8 @@ COLUMNS: tuple[tuple[int, ...], ...] = (
 
 
 class Units:
-    """What turns the growth of one tick into figures; ``begin`` once per tick. ``by_threads``: no process can run for
-    longer than its threads; RATE."""
+    """Factors that turn the growth of one tick into figures; ``begin`` once per tick. ``by_threads``: no process can
+    run for longer than its threads; RATE."""
 
     __slots__ = (
         "_by_threads", "hertz", "memory_bytes", "page_size", "per_second", "per_tick", "task_stats", "thread_cores",

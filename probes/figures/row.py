@@ -35,7 +35,7 @@ class Figures(Protocol):
 
 
 def difference(new: float, old: float, jitter: float = 0.0) -> tuple[float, int]:
-    """What a counter grew by, and its validity code.
+    """Growth of a counter, and its validity code.
 
     ``jitter`` is the backward step, in the counter's unit, that still counts as no growth.
     """

@@ -195,7 +195,7 @@ class Agent:
         return self._settings.ticks <= max((module.schedule.ticks for module in self._probe.modules), default=0)
 
     def _condition(self) -> str:
-        """What is going on, as systemctl status shows it."""
+        """Condition of the probe, as systemctl status shows it."""
         if self._log.trouble or self._writer is None:
             return self._log.trouble or _described(self._settings)
         return f"{_described(self._settings)}; sending to shard {self._writer.address}"

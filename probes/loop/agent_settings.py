@@ -63,7 +63,8 @@ class AgentSettings(NamedTuple):
     log: dict[str, int] | None = None  #: the level of each category of acquisition.log; None: as they are
 
     def connection(self) -> tuple[object, ...]:
-        """What the writer and its outbox are made of; a password that lies in a file is read with each login."""
+        """Settings that the writer and its outbox are made of; a password that lies in a file is read with each
+        login."""
         return self._replace(password="" if self.password_file else self.password)[:14]
 
 

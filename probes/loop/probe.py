@@ -45,7 +45,7 @@ class Outlet(Sink, Protocol):
         """Send and receive without waiting; when to be called again."""
 
     def set_extra_status(self, values: dict[str, object]) -> None:
-        """What the status record shall say beside the writer's own account."""
+        """Set the fields of the status record beside the writer's own account."""
 
 
 class Probe:

@@ -105,7 +105,8 @@ class Discovery:
 
     @property
     def settings(self) -> tuple[Selection, float]:
-        """What another discovery of the same processes is made of: which ones, and seconds between two scans."""
+        """Settings that another discovery of the same processes is made of: which ones, and seconds between two
+        scans."""
         return self._selection, self._interval
 
     @property

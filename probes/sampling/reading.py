@@ -44,7 +44,8 @@ class Marks(NamedTuple):
 
 
 def marked(reading: Reading) -> Iterator[Marks]:
-    """What checks have marked in a reading, and what had no value: by metric and code, in the order of metrics."""
+    """Samples of a reading that checks have marked, or that had no value: by metric and code, in the order of
+    metrics."""
     width = len(reading.resource_set.metrics)
     for column, metric in enumerate(reading.resource_set.metrics):
         codes = reading.codes[column::width]

@@ -105,8 +105,8 @@ class Polled:
 
 
 class Request(NamedTuple):
-    """What a source is made for. ``report`` takes one line for the operator, at most once per cause; ``options`` are
-    those of the source in ``[probe.SET]``."""
+    """Request for a source. ``report`` takes one line for the operator, at most once per cause; ``options`` are those
+    of the source in ``[probe.SET]``."""
 
     resource_set: ResourceSet
     interval: float

@@ -172,8 +172,8 @@ def arguments(options: Options, file: str) -> list[str]:
 
 
 def parse(text: str, points: Sequence[Point]) -> list[dict[str, float]]:
-    """What fio's JSON says of each point, by metric, NaN where it says nothing. Raises Refused for a job that failed or
-    is not there."""
+    """Figures in fio's JSON for each point, by metric, NaN where it says nothing. Raises Refused for a job that failed
+    or is not there."""
     try:
         jobs = {job["jobname"]: job for job in json.loads(text[text.index("{") :])["jobs"]}
         return [_figures(jobs[point.name], point) for point in points]

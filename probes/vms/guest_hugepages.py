@@ -50,7 +50,7 @@ class GuestHugepages:
         self._due = 0.0
 
     def of(self, found: Found) -> Backing:
-        """What is known of a guest."""
+        """Known backing of a guest."""
         return self._known.get((found.pid, found.start), _NOTHING)
 
     def look(self, others: bool, monotonic: float) -> bool:

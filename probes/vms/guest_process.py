@@ -101,7 +101,7 @@ class Vcpus(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What was found at ``at``, with ``links`` of the directory of threads, and after how many seconds to look again
+    """Threads found at ``at``, with ``links`` of the directory of threads, and after how many seconds to look again
     though their number has not changed."""
 
     vcpus: Vcpus

@@ -50,7 +50,7 @@ class Cards(NamedTuple):
 
 
 class _Guest:
-    """What is remembered of one."""
+    """Memory of one guest."""
 
     __slots__ = ("cards", "cells", "counters", "missing")
 
@@ -84,7 +84,7 @@ class _Guest:
 
 
 class GuestTraffic:
-    """What all guests of a host receive and transmit, below ``proc``."""
+    """Traffic of all guests of a host, received and transmitted, below ``proc``."""
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
@@ -145,7 +145,8 @@ class GuestTraffic:
         return "" if guest is None else guest.missing
 
     def columns(self) -> list[tuple[array[float], bytes]]:
-        """What all guests receive and what they transmit: values and codes, in the order of the newest reading."""
+        """Columns of the traffic that all guests receive and transmit: values and codes, in the order of the newest
+        reading."""
         ways = [[guest.cells[way] for guest in self._guests.values()] for way in range(2)]
         return [(array("d", [value for value, _ in cells]), bytes([code for _, code in cells])) for cells in ways]
 

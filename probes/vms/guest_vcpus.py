@@ -147,7 +147,7 @@ class VcpuTimes:
         return (run / seconds * _NANOSECOND, VALID), (delay / seconds * _NANOSECOND, VALID)
 
     def _text(self, thread: int) -> bytes:
-        """What is said of a thread whose file is not open. Raises OSError for one that is gone."""
+        """Text about a thread whose file is not open. Raises OSError for one that is gone."""
         path = f"{self._base}/{thread}/schedstat"
         if not _FILES.take():
             return read_once(path, _SIZE)
