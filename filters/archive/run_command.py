@@ -210,7 +210,7 @@ class _Service:
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
 
     def _tell_regressions(self, layout: Layout) -> None:
-        """What has got worse: once it is judged, and every hour as long as that stands."""
+        """Report what has got worse: once it is judged, and every hour as long as that stands."""
         judged, now = None if self._upkeep is None else self._upkeep.judged, self._clock()
         if judged is None or now is None or (judged is self._told and now < self._tell_at):
             return

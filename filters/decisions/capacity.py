@@ -43,7 +43,7 @@ def memory(vm: Vm) -> float | None:
 
 
 def demand(vm: Vm, resource: str) -> float | None:
-    """What a VM takes of a resource, absolute."""
+    """Demand of a VM for a resource, absolute."""
     if resource == CPU:
         return mean(vm.readings, CPU_CORES)
     if resource == MEMORY:
@@ -54,19 +54,19 @@ def demand(vm: Vm, resource: str) -> float | None:
 
 
 def capacity(host: Host, resource: str) -> float | None:
-    """What a host has of a resource in all, in the unit of ``demand``; None where unknown or 0."""
+    """Capacity of a host for a resource in all, in the unit of ``demand``; None where unknown or 0."""
     metric = {CPU: CPU_COUNT, MEMORY: MEMORY_TOTAL, NETWORK: LINK_SPEED}.get(resource)
     return (mean(host.readings, metric) or None) if metric is not None else None
 
 
 def share(vm: Vm, host: Host, resource: str) -> float | None:
-    """What a VM would take of a host, as a ratio of its capacity."""
+    """Share of a host that a VM would take, as a ratio of its capacity."""
     needed, there = demand(vm, resource), capacity(host, resource)
     return needed / there if needed is not None and there is not None else None
 
 
 def used(host: Host, resource: str) -> float | None:
-    """What of a host is in use now, as a ratio of its capacity."""
+    """Part of a host in use now, as a ratio of its capacity."""
     return mean(host.readings, resource)
 
 

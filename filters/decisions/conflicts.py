@@ -19,7 +19,7 @@ class Claims(NamedTuple):
 
 
 def by_claimant(picture: Picture) -> dict[str, Claims]:
-    """What each host claims, by its id: a host may claim any number, so they are reported together."""
+    """Claims of each host, by its id: a host may claim any number, so they are reported together."""
     names = {host.id: host.name for host in picture.hosts} if picture.conflicts else {}
     found: dict[str, Claims] = {}
     for each in sorted(picture.conflicts):

@@ -31,14 +31,14 @@ class Method(NamedTuple):
 
 
 class Registered:
-    """What [decisions] may name, for the configuration (entry point group ``shardpulse.validators``)."""
+    """Names that [decisions] may hold, for the configuration (entry point group ``shardpulse.validators``)."""
 
     def __call__(self, settings: Settings, name: str) -> None:
         """Refuse what is registered nowhere. Raises ConfigError."""
         method_of(settings.decisions, name=name)
 
     def choices(self) -> dict[str, tuple[str, ...]]:
-        """What each key may be."""
+        """Permitted values of each key."""
         return {
             "decisions.rule": tuple(overload_detection.rules()),
             "decisions.selection": tuple(vm_selection.selections()),

@@ -117,7 +117,7 @@ def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusal
 
 
 def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, refusals: Refusals) -> str:
-    """What would relieve a host that its VMs of ``may_move`` do not relieve."""
+    """Remedy that would relieve a host that its VMs of ``may_move`` do not relieve."""
     there = [vm for vm in host.vms if vm.host == host.id]
     parts = {vm.id: projection.freed(vm, host, metric) for vm in there}
     unknown = sum(part is None for part in parts.values())

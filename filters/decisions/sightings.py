@@ -29,7 +29,8 @@ class Sighting(NamedTuple):
 
 
 class Sightings(NamedTuple):
-    """What is under way by VM id, what came to nothing lately, and when the last of what moved ended, by host id."""
+    """Migrations under way by VM id, those that came to nothing lately, and when the last that ended did, by host
+    id."""
 
     under_way: Mapping[str, Sighting] = {}
     ends: Mapping[str, float] = {}
@@ -41,7 +42,7 @@ class Sightings(NamedTuple):
 
 
 def follow(before: Sightings, picture: Picture, policy: Policy, now: float) -> Sightings:
-    """What is known after one more picture, at ``now`` of the clock of the log of migrations.
+    """Sightings after one more picture, at ``now`` of the clock of the log of migrations.
 
     A VM that none of its hosts reports is waited for as long as migrations may take: a host may be late.
     """

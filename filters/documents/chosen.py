@@ -71,8 +71,8 @@ class Chosen(NamedTuple):
         return self.patterns.takes_metric(name)
 
     def rows_and_columns(self, block: Block) -> tuple[list[int], list[int]]:
-        """What of a block is wanted; with ``top`` the rows of the greatest mean of ``cpu_ratio``, or else of the first
-        wanted metric, the greatest first and those without a value last."""
+        """Wanted rows and columns of a block; with ``top`` the rows of the greatest mean of ``cpu_ratio``, or else of
+        the first wanted metric, the greatest first and those without a value last."""
         rows = [row for row, entity in enumerate(block.entities) if self.takes_entity(entity)]
         columns = [column for column, metric in enumerate(block.metrics) if self.takes_metric(metric.name)]
         if self.top and columns:

@@ -93,7 +93,7 @@ def planes_of(block: Block, rows: Sequence[int], columns: Sequence[int], figures
 
 
 def gathered(values: dict[str, Any]) -> dict[str, Any]:
-    """What a document has by figure, with those of further kernels together in ``extra``."""
+    """Figures of a document by name, with those of further kernels together in ``extra``."""
     extra = {name: values.pop(name) for name in EXTRA if name in values}
     return values | {"extra": extra} if extra else values
 

@@ -143,7 +143,7 @@ def state_of(blocks: Sequence[Block]) -> str:
 def host_document(
     view: HostsView, blocks: Sequence[Block], state: str, selection: Chosen, fields: Collection[str]
 ) -> HostDocument:
-    """What ``fields`` name of one host."""
+    """Document of one host with the ``fields`` that are named."""
     first = blocks[0]
     own = next((block for block in blocks if block.resource_set == HOST_SET), None)
     figures = _figures(fields)

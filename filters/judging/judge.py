@@ -73,7 +73,7 @@ class TickInputs:
 
 
 def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule) -> TickInputs:
-    """What a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them. Raises
+    """Inputs that a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them. Raises
     ShardError when no shard answers at all."""
     known = reader.inputs(snapshot)
     return TickInputs(known, recent_of(reader, host_owners(snapshot, known), rule) if rule.history else {})
@@ -243,7 +243,7 @@ class TickJudge:
         return decided
 
     def _log(self, reader: SnapshotReader, picture: Picture) -> Log | str:
-        """What was reported, and what ended unreported before the eyes of this one."""
+        """Log of the migrations that were reported, and of those that this judge saw end unreported."""
         policy = self._method.policy
         try:
             log = migration_store.read(reader.cluster, policy)
@@ -264,5 +264,5 @@ def _is_host(_host_id: int, set_id: int) -> bool:
 def judge_otherwise(
     snapshot: Snapshot, settings: Decisions, method: Method, tables: Tables, recent: Mapping[Owner, RecentTable]
 ) -> Decided:
-    """What another rule says of the same snapshot, as if no host had been hot before; without moves."""
+    """Verdicts of another rule on the same snapshot, as if no host had been hot before; without moves."""
     return decide(observe(snapshot, settings, TickInputs(tables, recent)), method, None)

@@ -188,7 +188,7 @@ def tick_of(snapshot: Snapshot) -> int:
 
 
 class _Observer:
-    """What all hosts of one picture are made with."""
+    """Maker of all hosts of one picture."""
 
     def __init__(self, snapshot: Snapshot, settings: Decisions, inputs: Inputs | None) -> None:
         self.placements = snapshot.placements

@@ -27,7 +27,8 @@ class Whereabouts(NamedTuple):
 
 
 def whereabouts(snapshot: Snapshot, word: str, kinds: Collection[str], by_name: bool = True) -> list[Whereabouts]:
-    """What ``word`` names: the one of this stable id (a uuid in letters of any size), else all of this name."""
+    """Entities that ``word`` names: the one of this stable id (a uuid in letters of any size), else all of this
+    name."""
     small, ids, names = word.lower(), dict[str, _Rows](), dict[str, _Rows]()
     for block in snapshot.blocks:
         for row, entity in enumerate(block.entities):

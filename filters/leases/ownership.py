@@ -38,7 +38,7 @@ class Changes(NamedTuple):
 def plan(
     me: bytes, partitions: int, known: Mapping[int, Ownership], held: Collection[int], waiting: Collection[int]
 ) -> Changes:
-    """What worker ``me`` does now.
+    """Changes that worker ``me`` makes now.
 
     ``known`` are of those of the ``partitions`` whose shards answer. ``held`` are partitions whose
     state it has in memory (it may have been late to renew them), ``waiting`` those that have been

@@ -90,7 +90,7 @@ class Source(NamedTuple):
 
     @property
     def layout(self) -> Hashable:
-        """What is the same for sources of the same columns."""
+        """Key that is the same for sources of the same columns."""
         sheet, head = self.sheet, self.table.head
         columns = (self.table.metrics, head.derived, head.figures)
         return sheet.resource_set, sheet.block.schema, sheet.rows.single, columns
@@ -107,7 +107,7 @@ class Group(NamedTuple):
 
     @property
     def sections(self) -> list[Section]:
-        """What the members have."""
+        """Sections of the members."""
         return [source.table.section for source in self.members]
 
     @property

@@ -31,7 +31,7 @@ INPUTS = (HOSTS, ALL, NONE)
 
 
 class Options(NamedTuple):
-    """What of a snapshot is exposed: the cardinality that a Prometheus has to bear.
+    """Options of the exposition of a snapshot: the cardinality that a Prometheus has to bear.
 
     ``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
 
@@ -126,7 +126,7 @@ def family_of(resource_set: str, metric: Metric, figure: str, labels: tuple[str,
 
 
 def described(metric: Metric, name: naming.Name) -> str:
-    """What a metric is, with its unit where the name of its family does not show it."""
+    """Description of a metric, with its unit where the name of its family does not show it."""
     return (
         f"{metric.help}, in {metric.unit}" if metric.unit == "cores" or (metric.unit and not name.unit) else metric.help
     )

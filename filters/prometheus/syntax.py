@@ -34,7 +34,7 @@ class Family(NamedTuple):
 
     @property
     def series_name(self) -> str:
-        """What its series are called, and what a query asks for."""
+        """Name of its series, by which a query asks for them."""
         return self.name + _SUFFIXES.get(self.kind, "")
 
 

@@ -117,7 +117,7 @@ def _refusal(refusal: Refusal) -> str:
 
 
 def _considered(refusals: Sequence[Refusal]) -> str:
-    """What was considered and not moved, in short: reasons stand below."""
+    """Summary of what was considered and not moved: reasons stand below."""
     hosts = [each.host.name for each in refusals if each.vm is None]
     vms = [each.vm.name for each in refusals if each.vm is not None]
     parts = [

@@ -70,7 +70,7 @@ def tables(sections: Sequence[Section], width: int) -> RenderableType:
 
 
 def _hidden(section: Section) -> str:
-    """What is not shown, and how to see it."""
+    """Note on what is not shown, and how to see it."""
     left_out = [f"{section.hidden} more entities: --top 0"] if section.hidden else []
     if section.hidden_metrics:
         left_out.append(f"{section.hidden_metrics} more metrics: --metric '*'")

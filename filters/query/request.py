@@ -48,7 +48,7 @@ class Section(NamedTuple):
 
 
 def sections(snapshot: Snapshot, request: Request) -> list[Section]:
-    """What the request selects. Raises DataError naming the first pattern that matches nothing."""
+    """Sections that the request selects. Raises DataError naming the first pattern that matches nothing."""
     blocks = _check(request, snapshot.blocks)
     selection = Selection.of((), (), request.entities, request.metrics)
     found = [_section(block, selection, request, snapshot.placements) for block in blocks]

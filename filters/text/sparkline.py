@@ -16,7 +16,7 @@ _UNIT_HIGH = {"ratio": 1.0, "cores": 1.0}
 
 
 def full_height(unit: str) -> float:
-    """What is full height at least: the noise of an idle core is no peak."""
+    """Least value of full height: the noise of an idle core is no peak."""
     return _UNIT_HIGH.get(unit, 0.0)
 
 

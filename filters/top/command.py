@@ -120,7 +120,7 @@ def _live(feed: Feed, view: View, look: Look, names: Mapping[int, str]) -> int:
 
 
 def _first_path(source: Callable[[], Source], options: argparse.Namespace) -> tuple[Level, ...]:
-    """What the screen begins with: all hosts, or the one that was asked for, if it is there."""
+    """Levels that the screen begins with: all hosts, or the one that was asked for, if it is there."""
     top = Level(
         sort=options.sort or columns.CPU, backwards=options.reverse, pattern="" if options.host else options.filter
     )

@@ -85,7 +85,7 @@ class Session:
             self._terminal.draw(screen.lines)
 
     def _compose(self) -> Screen | None:
-        """What is to be shown of the contents and the view as they are now; None while there is no contents."""
+        """Screen of the contents and the view as they are now; None while there is no contents."""
         if self._contents is None:
             return None
         self._contents = enter(self._contents, self.view)

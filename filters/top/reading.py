@@ -86,7 +86,7 @@ class Source:
         return Observation(snapshot, rows, found, recent=self._recent(snapshot, wanted))
 
     def _recent(self, snapshot: Snapshot, wanted: Wanted) -> Mapping[Owner, RecentTable]:
-        """What the filter kept of what has just been opened, and at first of all hosts of a small data center."""
+        """Recent values of what has just been opened, and at first of all hosts of a small data center."""
         known, self._known = self._known, wanted._replace(health=False)
         owners = [(block.host_id, block.set_id) for block in snapshot.blocks if block.host_id == wanted.host]
         if known is None and not self._large:
@@ -162,7 +162,7 @@ class Feed:
         return self._event
 
     def ask(self, wanted: Wanted) -> None:
-        """What the next readings are to hold; something else than before is read at once."""
+        """Ask for what the next readings are to hold; something else than before is read at once."""
         with self._condition:
             if wanted != self._wanted:
                 self._asked_anew = wanted.health or bool(wanted.host)  # closing needs nothing new

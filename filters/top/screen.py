@@ -36,8 +36,8 @@ _ABSENCE = "the host lacks this tick; down: it has been silent for long. It has 
 
 
 class Frame(NamedTuple):
-    """What does not come from the shards: size and ability of the terminal, the time as it is to be shown,
-    how old the picture is in seconds while it stands still, and resource sets by number."""
+    """Facts that do not come from the shards: size and ability of the terminal, the time as it is to be shown, how old
+    the picture is in seconds while it stands still, and resource sets by number."""
 
     width: int
     height: int
@@ -256,7 +256,7 @@ def _place(opened: Opened) -> Text:
 
 
 def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
-    """What the rows share, and the host's own CPU."""
+    """Text that the rows share, and the host's own CPU."""
     text = Text()
     if listing is not None and listing.heading:
         state, *rest = listing.heading
@@ -271,7 +271,7 @@ def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
 
 
 def _notes(contents: Contents, view: View, still: float | None) -> Text:
-    """What must not be overlooked, the worst first: it cannot be read, it is paused, it is not all."""
+    """Notes that must not be overlooked, the worst first: it cannot be read, it is paused, it is not all."""
     observation, parts = contents.observation, Text()
     if observation.error:
         parts.append(f"CANNOT BE READ for {seconds(still or 0.0)}: {printable(observation.error)}  ", "bold red")

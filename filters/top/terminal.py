@@ -119,7 +119,7 @@ class Terminal:
         self._shown = []
 
     def read(self) -> bytes:
-        """What has been typed. b"" says that the terminal is gone."""
+        """Bytes that have been typed; b"" when the terminal is gone."""
         try:
             return os.read(self.keyboard, 4096)
         except OSError:

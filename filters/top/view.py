@@ -66,7 +66,7 @@ class Page(NamedTuple):
 
 
 def level_of_host(host: int) -> Level:
-    """What is below a host; which resource set that is depends on what it has."""
+    """Level below a host; which resource set that is depends on what it has."""
     return Level(ENTITIES, host)
 
 

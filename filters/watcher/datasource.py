@@ -52,7 +52,7 @@ ROOT_DISK = "instance.disk"
 
 
 class _Held(NamedTuple):
-    """What questions are answered from until ``until`` (monotonic seconds); None: no shard could be read."""
+    """Readings that are held until ``until`` (monotonic seconds); None: no shard could be read."""
 
     until: float
     readings: Readings | None

@@ -48,7 +48,7 @@ def _host_cpu_percent(mean: Mean, _: int | None) -> float:
 
 
 def _host_ram_kibibytes(mean: Mean, _: int | None) -> float:
-    """What neither programs could have without swapping nor guests as huge pages."""
+    """Memory that neither programs could have without swapping nor guests as huge pages."""
     used = mean("memory_total_bytes") - mean("memory_available_bytes")
     try:
         return (used - mean("hugepages_available_bytes")) / _KIBIBYTE

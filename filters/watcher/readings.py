@@ -25,7 +25,7 @@ _SETS = frozenset(map(resource_set_id, (HOST_SET, VM_SET)))
 
 
 def takes(_host: int, resource_set: int) -> bool:
-    """What a snapshot for Watcher has to read: hosts and VMs, not processes."""
+    """Filter of the resource sets that Watcher needs: hosts and VMs, not processes."""
     return resource_set in _SETS
 
 

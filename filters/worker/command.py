@@ -280,7 +280,7 @@ def _other_leases(before: Settings, now: Settings) -> bool:
 
 
 def _figures(settings: Settings) -> bytes:
-    """What the figures that are written depend on."""
+    """Settings that the written figures depend on."""
     chosen = settings.filter
     return msgspec.json.encode((chosen.kernels, chosen.tau_seconds, chosen.tau, chosen.inputs), order="sorted")
 

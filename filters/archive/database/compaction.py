@@ -76,7 +76,8 @@ _KINDS = len(Statistic)
 
 
 class Stage(NamedTuple):
-    """What lies in the matrices of a ``level`` becomes rows of ``width`` seconds, ``rest`` seconds after their end."""
+    """Step of compaction: values in the matrices of a ``level`` become rows of ``width`` seconds, ``rest`` seconds
+    after their end."""
 
     level: int
     width: int
@@ -185,8 +186,8 @@ def _known(connection: Connection, cluster: int, stage: Stage, began: int, parts
 
 
 def _late(there: Floats, more: Floats, level: int) -> Floats:
-    """What had been taken, with what came since. Frames of an epoch come in order, so that of a minute this is newer;
-    of a longer time it may be of any minute, and what was the last one stays."""
+    """Values that had been taken, with those that came since. Frames of an epoch come in order, so that of a minute
+    this is newer; of a longer time it may be of any minute, and what was the last one stays."""
     in_order = [there, more] if level == MINUTE else [more, there]
     made = combine(np.stack(in_order))
     first = np.isnan(there[Statistic.COUNT])

@@ -16,7 +16,7 @@ from filters.archive.minutes.values import DAY, Batch, Copy, MinuteMatrix, Serie
 
 
 def tables(batch: Batch, cluster: int) -> Iterator[tuple[str, Iterable[Row]]]:
-    """What a batch upserts, table by table; its minutes go another way. ``cluster`` is signed."""
+    """Rows that a batch upserts, table by table; its minutes go another way. ``cluster`` is signed."""
     yield "positions", [
         (cluster, signed(host), resource_set, signed(epoch), advance.partition, sequence)
         for advance in batch.advances for host, resource_set, epoch, sequence in advance.positions
@@ -75,7 +75,7 @@ def minute_row(one: MinuteMatrix, cluster: int) -> Row:
 
 
 def minute_of(row: Row) -> MinuteMatrix:
-    """What ``minute_row`` was given."""
+    """Matrix that ``minute_row`` was given."""
     _, minute, host, resource_set, epoch, schema, tick, late, ids, *planes, passed_on, sketch = row
     width = planes[0].size // max(len(ids), 1)
     absent = np.full(planes[0].size, np.nan, np.float32)

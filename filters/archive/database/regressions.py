@@ -174,7 +174,7 @@ def _hours(
 
 
 def judge(histories: Mapping[Key, History], period: float, now: float) -> Judged:
-    """What has got worse. Series of one length and change are looked at together."""
+    """Series that have got worse. Series of one length and change are looked at together."""
     alike: dict[tuple[int, float], list[Key]] = defaultdict(list)
     for key, history in histories.items():
         alike[min(len(history.values), LONGEST), history.change].append(key)

@@ -70,7 +70,7 @@ class Name(TypeDecorator[str]):
 
 
 class Json(TypeDecorator[Any]):
-    """What JSON can hold, as text, since both engines read that."""
+    """Column of a JSON value, as text, since both engines read that."""
 
     impl = Text
     cache_ok = True

@@ -53,7 +53,7 @@ class Shift(NamedTuple):
 
 
 def shifts(series: Values, change: float) -> list[Shift | None]:
-    """What has got worse of each of (series, runs) values, all finite, the newest last: by ``change`` of the baseline
+    """Shifts for the worse of each of (series, runs) values, all finite, the newest last: by ``change`` of the baseline
     or more, upwards where it is positive."""
     found: list[Shift | None] = [None] * len(series)
     best = np.full(len(series), SCORE)

@@ -105,7 +105,7 @@ class Store:
         }  # fmt: skip
 
     def positions(self, sets: Collection[tuple[int, int]]) -> list[Position]:
-        """What is known of these (host, resource set)."""
+        """Known positions of these (host, resource set)."""
         held, hosts = schema.positions, sorted({host for host, _ in sets})
         found: list[Position] = []
         with self._transaction() as connection:

@@ -83,7 +83,7 @@ class Follower:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was done since the start, by name, and how long entries wait."""
+        """Counts of the work since the start, by name, and how long entries wait."""
         median, longest = self._streams.applied_after
         applied = {"applied_after_ms": median, "applied_after_most_ms": longest}
         return {"samples": self._streams.samples, **self._counters, "errors": self._log.count, **applied}
@@ -171,8 +171,8 @@ class Follower:
     # ---------------------------------------------------------------- the database
 
     def _ask(self) -> None:
-        """What the database is asked next: to write what is pending, where partitions are that are new here, or what it
-        knows of resource sets that are."""
+        """Put the next question to the database: to write what is pending, where partitions are that are new here, or
+        what it knows of resource sets that are."""
         if self._pending is not None:
             self._executor.ask(partial(_write, self._pending), self._written)
         elif fresh := self._leases.held - self._followed.keys():

@@ -163,7 +163,7 @@ class Partition:
         return samples
 
     def recall(self, found: Iterable[Position]) -> None:
-        """What the database knows of the sets that are ``sought``."""
+        """Take in what the database knows of the sets that are ``sought``."""
         for key in self.sought:
             self._sets.of(*key)
         for position in found:
@@ -194,7 +194,7 @@ class Partition:
         return True
 
     def written(self) -> None:
-        """What was closed is durable."""
+        """Note that closed minutes are durable."""
         self.returning = False
         for one in self._sets:
             one.unwritten = 0

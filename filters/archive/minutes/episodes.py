@@ -32,8 +32,8 @@ class Invalid(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a minute has changed, how many samples began no episode because there were too many, and how many
-    episodes began."""
+    """Changes of a minute, how many samples began no episode because there were too many, and how many episodes
+    began."""
 
     episodes: list[Episode]
     left_out: int

@@ -24,7 +24,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """What ``escape`` was given."""
+    """Text that ``escape`` was given."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if "\x1a" in text else text
 
 
@@ -34,10 +34,10 @@ def signed(number: int) -> int:
 
 
 def unsigned(number: int) -> int:
-    """What ``signed`` was given."""
+    """Number that ``signed`` was given."""
     return number % _WRAP
 
 
 def text_hash(text: str) -> int:
-    """What long text is found by: an index takes at most 2,704 bytes. Signed."""
+    """Hash by which a long text is found: an index takes at most 2,704 bytes. Signed."""
     return signed(identity("text", escape(text)))

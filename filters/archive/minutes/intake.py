@@ -28,7 +28,8 @@ class Intake:
         return self.tried(entry, lambda: self._frame_in(fields))
 
     def tried(self, entry: bytes, work: Callable[[], T]) -> T | None:
-        """What comes of an entry; None where it cannot be taken, which is an event if the filter does not say it."""
+        """Result of ``work`` on an entry; None where it cannot be taken, which is an event if the filter does not say
+        it."""
         try:
             return work()
         except FrameError:

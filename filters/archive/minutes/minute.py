@@ -49,7 +49,7 @@ class Minute:
         numbers.extend(self.spans, frame.sequence, frame.made, frame.samples, now)
 
     def matrix(self, percentiles: Iterable[int]) -> MinuteMatrix:
-        """What is written of it, with percentiles of these columns."""
+        """Matrix to write of it, with percentiles of these columns."""
         rollup = self.rollup
         rollup.keep_only(percentiles)
         late = rollup.samples if self.late else 0

@@ -13,7 +13,7 @@ _LONGEST_REASON = 300
 
 
 class _Loss(NamedTuple):
-    """What is written together."""
+    """Key of losses that are recorded together."""
 
     kind: str
     reason: str

@@ -57,7 +57,7 @@ class ResourceSet:
 
     @property
     def books(self) -> Archived:
-        """What became of all samples that were made since the first frame was seen."""
+        """Account of all samples that were made since the first frame was seen."""
         epoch = max(self.heard, key=self.heard.__getitem__, default=0)
         known = self.numbers.values()
         return Archived(
@@ -126,7 +126,7 @@ class ResourceSet:
         return inventory.rows(self.host, self.resource_set, [*older, *changes], self.table)
 
     def gap_event(self, epoch: int, hole: Span, now: int, reason: str) -> Event:
-        """What says that the frames of a hole will never be in the archive."""
+        """Event that reports frames of a hole that will never be in the archive."""
         details = {"resource_set": self.resource_set, "epoch": str(epoch), "samples": hole.samples, "reason": reason}
         frames = {"frames": hole.high - hole.low + 1, "first": hole.low}
         return Event(now / 1000.0, "gap", self.host, None, {**details, **frames})

@@ -42,7 +42,7 @@ class Sketch(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Sketch:
-        """What ``encode`` was given."""
+        """Sketch that ``encode`` was given."""
         rows, at, columns = len(data) // _WIDTH, 0, list[npt.NDArray[Any]]()
         for kind in _KINDS:
             columns.append(np.frombuffer(data, kind, rows, at))

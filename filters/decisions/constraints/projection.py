@@ -52,7 +52,7 @@ def idle(host: Host) -> Host:
 
 
 def freed(vm: Vm, host: Host, resource: str) -> float | None:
-    """What the host has more, as a ratio of its capacity, when ``vm`` has left: of its memory only what it uses,
+    """Room that the host gains, as a ratio of its capacity, when ``vm`` has left: of its memory only what it uses,
     while one that comes may need all that it was given."""
     if resource == MEMORY:
         resident, total = capacity.mean(vm.readings, capacity.MEMORY_RESIDENT), capacity.capacity(host, MEMORY)

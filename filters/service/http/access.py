@@ -52,9 +52,9 @@ class Access(NamedTuple):
 
 
 def access(settings: Serve, local: str = "") -> Access:
-    """What the [serve] table asks for; ``local`` is the directory of this machine's shards, whose token is the one for
-    writing where none is configured. Raises ConfigError when it would be unsafe, saying what to do, and NoInputError
-    when a file cannot be read."""
+    """Access rules of the [serve] table; ``local`` is the directory of this machine's shards, whose token is the one
+    for writing where none is configured. Raises ConfigError when it would be unsafe, saying what to do, and
+    NoInputError when a file cannot be read."""
     host, _, port = settings.bind.rpartition(":")
     token = _token(settings.token_file, "key serve.token_file") if settings.token_file else b""
     if settings.write_token_file and _token(settings.write_token_file, _WRITE_KEY) == token:

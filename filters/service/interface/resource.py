@@ -166,7 +166,8 @@ def require(cache: TickCache, request: Request) -> None:
 
 
 def selected(cache: TickCache, request: Request, labels: Labels) -> Chosen:
-    """What is asked for, after a check that every pattern and label selector fits something. Raises Problem (404)."""
+    """Selection of a request, after a check that every pattern and label selector fits something. Raises Problem
+    (404)."""
     require(cache, request)
     hosts, wanted, of_entities = None, request.host_labels, request.entity_labels
     if wanted:
@@ -224,7 +225,7 @@ def _match(what: str, patterns: Iterable[str], names: Iterable[str]) -> None:
 
 
 def hint(word: str, known: Sequence[str]) -> str:
-    """What was meant, perhaps; empty where nothing known is near."""
+    """Suggestion of a known word that may be meant; empty where nothing known is near."""
     near = get_close_matches(word, list(dict.fromkeys(known))[:2000], 3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -240,7 +241,7 @@ def hosts_of(cache: TickCache, request: Request, labels: Labels) -> Hosts:
 
 
 def decided_of(cache: TickCache) -> Decided:
-    """What was decided about the tick. Raises Problem (503)."""
+    """Decision about the tick. Raises Problem (503)."""
     return _there(cache.decided)
 
 

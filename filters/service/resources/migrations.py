@@ -114,7 +114,7 @@ class KnownMigrations:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, _: Values, __: Scope, ___: Receive, send: Send) -> None:
-        """What is known. Raises Problem (503)."""
+        """Send the known migrations. Raises Problem (503)."""
         cache = self._newest.current()
         log = await self._in_thread(self._read)
         await _reply(send, encode(document(log, host_names(cache.snapshot))))

@@ -135,7 +135,7 @@ class EventRecorder:
                 yield _NO_HOST, Happening(name, "", Turn.END, now, CONFLICT_OVER, host)
 
     def _remarks(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        """What is noticed about VMs: recorded once a minute while it lasts."""
+        """Remarks about VMs: recorded once a minute while it lasts."""
         known, minute = self._known(_REMARK), int(now // 60.0)
         found = {f"{_REMARK}{each.kind}:{each.vm}": each for each in decided.picture.remarks[:_MOST_REMARKS]}
         for name, each in found.items():

@@ -153,7 +153,7 @@ class Hub:
             listener.end("closing")
 
     def _missed(self, topics: Sequence[str], last: int) -> list[bytes]:
-        """What came after ``last``; before it a gap, when not everything since is kept."""
+        """Events after ``last``; before it a gap, when not everything since is kept."""
         newer = [events for events in self._kept if events.number > last]
         if not newer and self._kept and self._kept[-1].number < last:  # of another clock, or another service
             newer = [self._kept[-1]]

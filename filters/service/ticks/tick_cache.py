@@ -208,8 +208,8 @@ class TickCache:
         return made
 
     def parts(self) -> list[object]:
-        """What it mostly consists of. Who holds these when the cache goes can let go of one after the other: to
-        free thousands of hosts at once would keep the interpreter, and every answer waiting."""
+        """Most of its parts. Who holds these when the cache goes can let go of one after the other: to free thousands
+        of hosts at once would keep the interpreter, and every answer waiting."""
         found: list[object] = [*self.snapshot.blocks, *self.snapshot.unread, *self.tables.values()]
         for decided in filter(None, (self.decided, self.verdicts)):
             found += [*decided.picture.hosts, *decided.heat.verdicts.values()]

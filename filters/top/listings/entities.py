@@ -166,7 +166,7 @@ def _listing(
 
 
 def _stopped(state: float) -> str:
-    """What stands beside the name of a VM that is neither running nor of unknown state."""
+    """Text beside the name of a VM that is neither running nor of unknown state."""
     found = state_of(state)
     return "" if found in (RUNNING, UNKNOWN) else found
 
@@ -186,7 +186,7 @@ def entity_name(block: Block | None, identity: int | None) -> str:
 
 
 def heading_of(block: Block) -> tuple[str, ...]:
-    """What all rows of a block share, in words: state, age, interval, why it is not current, what was lost."""
+    """Heading that all rows of a block share, in words: state, age, interval, why it is not current, what was lost."""
     parts = [block.state, f"age {seconds(block.age_seconds)}", f"every {block.interval:g} s"]
     if block.reason:
         parts.append(printable(block.reason))

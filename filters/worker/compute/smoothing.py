@@ -85,7 +85,7 @@ class Smoother:
         return InputsState(plan, ring, 0 if inputs is None else inputs.step)
 
     def _keep_ring(self, item: Item, inputs: InputsState) -> None:
-        """What is now and then to be written behind a row: the averages that others are computed from, time to live."""
+        """Write now and then what follows a row: the averages that others are computed from, time to live."""
         kept, means = inputs.arrays(), None
         if inputs.begins or inputs.ring.unseeded or inputs.step % SEED_EVERY == 0:
             means = np.concatenate((self._means(item, inputs), kept.derived[DERIVED_MEAN]))

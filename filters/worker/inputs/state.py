@@ -55,8 +55,8 @@ class Arrays(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """What a frame is to the inputs: seconds since the frame before, seconds that each of its samples stands for, and
-    how many ticks before it never came."""
+    """Beginning of a frame for the inputs: seconds since the frame before, seconds that each of its samples stands for,
+    and how many ticks before it never came."""
 
     dt: float
     seconds: float
@@ -94,7 +94,7 @@ class InputsState:
         self.ids, self.memory = b"", bytearray()  #: laid out by the first frame, or by ``restore``
 
     def arrays(self) -> Arrays:
-        """What is kept."""
+        """Arrays that are kept."""
         plan, entities = self.plan, len(self.ids) // 8
         at, c, d = plan.head.places(entities), plan.columns, len(plan.derived)
         figures, places = len(wire.figure_names(plan.head.figures)), _places(plan)

@@ -29,7 +29,7 @@ say = category("filter")  #: tell people
 
 
 class _Shared(NamedTuple):
-    """What a worker and its leases share."""
+    """Parts that a worker and its leases share."""
 
     poller: Poller
     background: BackgroundJobs

@@ -83,7 +83,8 @@ class Channel:
 
     @property
     def events(self) -> int:
-        """What poll is to wait for, after each call of a method; that the connection ended is noticed in any case."""
+        """Events for poll to wait for, after each call of a method; that the connection ended is noticed in any
+        case."""
         return (0 if self._deaf else select.POLLIN) | (select.POLLOUT if self._outgoing else 0)
 
     def leave(self, leaving: bool = True) -> None:
@@ -264,7 +265,7 @@ class Outgoing:
 
 
 def _behind(pieces: Sequence[Piece], sent: int) -> Sequence[Piece]:
-    """What is left of pieces of which so many bytes are sent."""
+    """Rest of pieces of which so many bytes are sent."""
     for place, piece in enumerate(pieces):
         if sent < len(piece):
             return [memoryview(piece)[sent:], *pieces[place + 1 :]]

@@ -174,7 +174,7 @@ def _cursor(value: Any) -> bytes:
 
 
 def _last_id(reply: Any) -> bytes:
-    """What XINFO STREAM says; an error without a stream."""
+    """Last id in a reply to XINFO STREAM, which is an error without a stream."""
     if not isinstance(reply, list) or b"last-generated-id" not in reply:
         return _NO_ID
     return bytes(reply[reply.index(b"last-generated-id") + 1])

@@ -17,7 +17,7 @@ _RETRY = 0.2
 
 
 class Answer(NamedTuple):
-    """What a shard answered about a partition; ``asked`` is what was asked."""
+    """Answer of a shard about a partition; ``asked`` is what was asked."""
 
     number: int
     asked: str

@@ -153,7 +153,7 @@ class Leases:
             self._shard_map.doubt()
 
     def _failed(self, address: Address, error: ShardpulseError) -> None:
-        """What the shard said last is of no use: others may take its partitions meanwhile."""
+        """Discard the last answer of a shard: others may take its partitions meanwhile."""
         if LOG.informs:
             LOG.info("cannot be renewed", shard=address, problem=error)
         self._log.fails(SHARDS, error)

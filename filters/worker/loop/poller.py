@@ -48,9 +48,9 @@ class Poller:
         self._poll.unregister(descriptor)
 
     def wait(self, seconds: float, gather: float) -> Ready:
-        """What is ready within ``seconds``, first who waits longest: a turn may leave the rest for the next one.
-        Others have ``gather`` seconds more to join the first one that something came for, unless it came while the turn
-        before was at work."""
+        """Channels and actions that are ready within ``seconds``, the longest waiting first: a turn may leave the rest
+        for the next one. Others have ``gather`` seconds more to join the first one that something came for, unless it
+        came while the turn before was at work."""
         events = self._poll.poll(0) if gather else []
         if not events:
             events = self._poll.poll(max(0.0, seconds) * 1000.0)

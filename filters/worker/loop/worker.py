@@ -76,7 +76,7 @@ class Worker:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What was done since the start, by name."""
+        """Counts of the work since the start, by name."""
         return {**self._counters, "errors": self._log.count}
 
     @property

@@ -67,7 +67,7 @@ class Lanes:
         return (self.front, cursor) if self._both else (self.front or cursor,)
 
     def arrange(self, found: list[Entries], cursor: bytes, most: int) -> Read:
-        """What is to be taken of a read from ``starts``, of ``most`` entries each."""
+        """Entries to take of a read from ``starts``, of ``most`` entries each."""
         fresh = next((entries for entries in found if is_before(self.front, entries[0][0])), [])
         second = next((entries for entries in found if not is_before(self.front, entries[0][0])), [])
         taken = [one for one in second if self._waits(one)]

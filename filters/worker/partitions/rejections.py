@@ -73,7 +73,7 @@ class Rejections:
         return [pack(command) for _, command in happenings.appended(self._tag, kind, details, f"{host:016x}")]
 
     def news(self) -> News:
-        """What was rejected since the last call."""
+        """Rejections since the last call."""
         found = News(self.count - self.reported, self._reasons)
         self.reported, self._reasons = self.count, {}
         return found

@@ -137,7 +137,7 @@ def _spans(each: _Begun) -> list[range]:
 
 
 def _commands(each: _Begun) -> list[tuple[Any, ...]]:
-    """What reads a ring's slots, and its rows."""
+    """Commands that read a ring's slots, and its rows."""
     at, head = each.head.places, each.head
     rows = [(head.row_at(span[0]), head.row_at(span[-1]) + at.row_size - 1) for span in _spans(each)]
     return [("GETRANGE", each.key, *span) for span in ((at.slots, at.seeds - 1), *rows)]

@@ -50,7 +50,7 @@ class FilterSettings:
         return max(self.retention_bytes, self.reader_retention_bytes)
 
     def written_as(self, number: int) -> FilterSettings:
-        """What can be kept in records of this format. Raises ConfigError for one that is not known."""
+        """Settings as far as records of this format can hold them. Raises ConfigError for one that is not known."""
         return replace(self, versions=record_format.versions(number))
 
     def plan(self, resource_set: int, metrics: tuple[str, ...], interval: float) -> Plan | None:

@@ -56,7 +56,7 @@ class NameTable(NamedTuple):
 
 
 def learn(old: NameTable | None, payload: bytes) -> NameTable:
-    """What is known after a table frame: it replaces what was known when it is complete, else it adds to it.
+    """Names after a table frame: it replaces those known before when it is complete, else it adds to them.
 
     Raises FrameError when ``payload`` is no table; nothing is learnt then.
     """
@@ -73,7 +73,7 @@ def learn(old: NameTable | None, payload: bytes) -> NameTable:
 
 
 def _learn_quickly(payload: bytes) -> NameTable | None:
-    """What a complete table says, without an object for each text that nobody asks for; None for what is not plainly
+    """Names of a complete table, without an object for each text that nobody asks for; None for what is not plainly
     one: ``acquisition.wire.table`` says what is wrong with it."""
     try:
         found = decode(payload)

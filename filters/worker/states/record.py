@@ -18,7 +18,7 @@ _EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
 
 
 def set_prefix(key: str) -> bytes:
-    """What SET key value EX seconds begins with: up to where the value's length comes."""
+    """Beginning of SET key value EX seconds: up to where the value's length comes."""
     return f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode()
 
 

@@ -104,7 +104,7 @@ class Track(ctypes.LittleEndianStructure):
         self.flags = self.flags & ~CONTESTED | (CONTESTED if frames else 0)
 
     def judge(self, frame: Frame) -> int:
-        """What to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
+        """Decide what to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
         if frame.epoch != self.epoch:
             return self._contest(frame)
         if frame.sequence == self.sequence + 1:

@@ -64,8 +64,8 @@ class Stepper(Protocol):
 
 
 class Step(NamedTuple):
-    """What is compiled: one frame of any kind; of those that simply follow, taking all of a read, smoothing all of a
-    turn, and the command that writes where they stand."""
+    """Functions that are compiled: one frame of any kind; of those that simply follow, taking all of a read, smoothing
+    all of a turn, and the command that writes where they stand."""
 
     advance: Advance
     take_followers: TakeFollowers
@@ -88,7 +88,7 @@ def chosen(kernels: Iterable[Kernel]) -> compiled.ChosenStep:
 
 
 def step_of(kernels: Iterable[Kernel]) -> Step | None:
-    """What computes these kernels, None: numpy."""
+    """Step that computes these kernels; None: numpy."""
     return STEP if all(kernel.raw or kernel in NATIVE_KERNELS for kernel in kernels) else None
 
 
