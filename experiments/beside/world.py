@@ -14,7 +14,6 @@ import contextlib
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from experiments.beside.hosts import Host, together
 from experiments.beside.prometheus import FASTEST, SETTINGS, Prometheus, fetch
 from experiments.beside.script import Plan, Stage
 from experiments.processes.control import Child, product, python
+from experiments.processes.waiting import eventually
 from experiments.testbed import Host as Place
 from experiments.testbed import ReplicatedCluster, Testbed, start_cluster
 
@@ -75,19 +75,19 @@ class World(NamedTuple):
     def wait(self) -> None:
         """Until the quick systems say something of every host and VM; the others need three scrapes, which the
         warm-up has. Raises UnavailableError."""
-        deadline = time.monotonic() + _READY_SECONDS
         names = {f"{kind}-{host.number}" for host in self.hosts for kind in ("host", "vm")}
-        while True:
+        lacking: dict[str, set[str]] = {}
+
+        def complete() -> bool:
             answers = self.ask()
-            lacking = {system: names - answers[system].keys() for system in (FASTEST, OURS)}
-            if not any(lacking.values()):
-                return
-            if time.monotonic() > deadline:
-                said = "; ".join(
-                    f"{system} lacks {', '.join(sorted(what))}" for system, what in lacking.items() if what
-                )
-                raise UnavailableError(f"no answers within {_READY_SECONDS:g} s: {said}")
-            time.sleep(0.5)
+            lacking.update({system: names - answers[system].keys() for system in (FASTEST, OURS)})
+            return not any(lacking.values())
+
+        def problem() -> str:
+            said = [f"{system} lacks {', '.join(sorted(what))}" for system, what in lacking.items() if what]
+            return f"no answers within {_READY_SECONDS:g} s: {'; '.join(said)}"
+
+        eventually(complete, _READY_SECONDS, problem, error=UnavailableError)
 
     def _ask_ours(self) -> dict[str, Answer]:
         hot, snapshot = fetch(_SERVE_PORT, _HOT), fetch(_SERVE_PORT, _VMS)

@@ -18,6 +18,7 @@ from acquisition.snapshot.reconcile.registered import ARCHIVE, Registered
 from experiments.chaos.options import Options
 from experiments.chaos.service import Service
 from experiments.processes.postgresql import Server
+from experiments.processes.waiting import eventually
 from experiments.testbed import ReplicatedCluster, Testbed
 from filters.archive.database.engine import make_engine, parse_url
 from filters.archive.database.migrating import migrate
@@ -36,12 +37,14 @@ class ArchiveParts(NamedTuple):
         """Wait until everything has been read that is in the streams now, have all minutes closed, and end the
         archivers; answers their books. Raises TemporaryError when they do not get there, or had to be killed;
         ShardError."""
-        now, deadline = time.time(), time.monotonic() + seconds
-        while (found := _books(cluster)).behind_seconds > time.time() - now:
-            if time.monotonic() > deadline:
-                why = found.trouble or "nothing is said to be in its way"
-                raise TemporaryError(f"the archive is {found.behind_seconds:.0f} s behind after {seconds:g} s: {why}")
-            time.sleep(0.5)
+        now = time.time()
+
+        def problem() -> str:
+            found = _books(cluster)
+            why = found.trouble or "it reports no trouble"
+            return f"the archive is {found.behind_seconds:.0f} s behind after {seconds:g} s: {why}"
+
+        eventually(lambda: _books(cluster).behind_seconds <= time.time() - now, seconds, problem)
         end(self.archivers, _FINISH_SECONDS)
         return _books(cluster)
 

@@ -32,6 +32,7 @@ from experiments.chaos.host_log import Note
 from experiments.chaos.options import Options
 from experiments.chaos.service import Service
 from experiments.processes.control import Child, python
+from experiments.processes.waiting import eventually
 from experiments.testbed import Host, Node, ReplicatedCluster, Testbed, outsider, start_cluster
 
 _FRAMES_OF_ROOM = 1.3  #: rings hold this part more than the frames of ``held_seconds``: tables are in them as well
@@ -245,19 +246,20 @@ def drain(installation: Installation, seconds: float) -> float:
     that took. Raises TemporaryError with what is missing when ``seconds`` are over."""
     began = time.monotonic()
     made = {host: sum(note.samples for note in notes) for host, notes in installation.logs().items()}
-    while True:
+
+    def obstacle() -> str:
         try:
             found = installation.books()
-            accounts = found.accounts
-            missing = sum(made.values()) - sum(account.before + account.applied for account in accounts)
-            if installation.options.talkative:  # what was shed
-                missing -= sum(account.lost for account in accounts)
-            pending = sum(account.pending for account in accounts)
-            reason = f"{missing} samples are not applied, {pending} are pending"
-            if not missing and not pending and not found.unreadable:
-                return time.monotonic() - began
-        except Exception as error:  # whatever it is, it is told when the time is over
-            reason = str(error)
-        if time.monotonic() - began > seconds:
-            raise TemporaryError(f"not drained after {seconds:g} s: {reason}")
-        time.sleep(0.5)
+        except Exception as error:  # whatever it is: it may pass
+            return str(error) or repr(error)
+        missing = sum(made.values()) - sum(account.before + account.applied for account in found.accounts)
+        if installation.options.talkative:  # what was shed
+            missing -= sum(account.lost for account in found.accounts)
+        pending = sum(account.pending for account in found.accounts)
+        if missing or pending or found.unreadable:
+            unread = len(found.unreadable)
+            return f"{missing} samples are not applied, {pending} are pending, {unread} partitions cannot be read"
+        return ""
+
+    eventually(lambda: not obstacle(), seconds, lambda: f"not drained after {seconds:g} s: {obstacle()}")
+    return time.monotonic() - began

@@ -27,7 +27,7 @@ from experiments.chaos.referee import Findings
 from experiments.chaos.witness import Witness
 from experiments.emulation.workload import host_number
 from experiments.processes.control import ChildFailed
-from experiments.testbed.cluster import wait_until
+from experiments.processes.waiting import eventually
 
 _HEAL_SECONDS = 90.0
 _READY_SECONDS = 180.0
@@ -75,7 +75,7 @@ def measure(options: Options, directory: Path) -> Outcome:
 
 def _asking(parts: Installation) -> Witness:
     """Everything that reads, once it sees every host. Raises TemporaryError."""
-    wait_until(parts.is_current, time.monotonic() + _READY_SECONDS, "not every host is current at the beginning")
+    eventually(parts.is_current, _READY_SECONDS, "not every host is current at the beginning")
     return Witness(parts)
 
 

@@ -27,6 +27,7 @@ from acquisition.errors import ShardpulseError
 from experiments.deployment import scene
 from experiments.hosts import Host
 from experiments.hosts.site import ROOT, Site
+from experiments.processes.waiting import eventually
 
 MOST_BYTES, MOST_PERCENT = 24e6, 0.5
 SHARD, WATCHED = "node1", "node2"
@@ -228,14 +229,13 @@ def _forget_files() -> None:
 
 def _entities(site: Site) -> int:
     """Processes of the host that readers see, over TLS."""
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    while True:
+
+    def current() -> int:
         done = site.shows("reader", "query", "--host", WATCHED, "--set", "processes", "--latest", "--json")
         rows = json.loads(done.stdout or '{"rows": []}')["rows"]
-        found = {(row["entity"], row.get("stable")) for row in rows if row["state"] == "current"}
-        if found or time.monotonic() > deadline:
-            return len(found)
-        time.sleep(1.0)
+        return len({(row["entity"], row.get("stable")) for row in rows if row["state"] == "current"})
+
+    return eventually(current, _SETTLE_SECONDS, f"no process of {WATCHED} is current", error=NothingSampled)
 
 
 def _limit(host: Host) -> str:

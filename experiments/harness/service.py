@@ -7,14 +7,15 @@ import http.client
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from acquisition import lifeline
 from acquisition.errors import UnavailableError
 from experiments.processes.control import product
+from experiments.processes.waiting import eventually, pause
 
 _READY_SECONDS = 60.0
 
@@ -40,15 +41,17 @@ class Service:
 
     def wait_for(self, hosts: int, hot: int, seconds: float = _READY_SECONDS) -> None:
         """Until so many hosts are there and judged. Raises UnavailableError when that takes too long."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def judged() -> bool:
+            found = self.ask("/v1/hot") or {"hosts": None}
+            return found["hosts"] == hosts and len(found["hot"] or ()) >= hot and not found["abstained"]
+
+        def problem() -> str:
             found = self.ask("/v1/hot")
-            if found and found["hosts"] == hosts and len(found["hot"] or ()) >= hot and not found["abstained"]:
-                return
-            if time.monotonic() > deadline:
-                seen = {key: len(found[key] or ()) for key in ("hot", "abstained")} if found else "nothing"
-                raise UnavailableError(f"the service does not see {hosts} hosts, {hot} of them hot, but {seen}")
-            time.sleep(0.5)
+            seen = {key: len(found[key] or ()) for key in ("hot", "abstained")} if found else "nothing"
+            return f"the service does not see {hosts} hosts, {hot} of them hot, but {seen}"
+
+        eventually(judged, seconds, problem, partial(pause, 0.5), UnavailableError)
 
 
 @contextlib.contextmanager

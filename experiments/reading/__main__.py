@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from experiments.harness import outcome, pipeline, usage
 from experiments.harness.options import Options
 from experiments.processes.control import Child, python
 from experiments.processes.program import program
+from experiments.processes.waiting import eventually, pause
 from experiments.reading.client import HOT_LIST, QUESTIONS, SNAPSHOT
 
 _WARM_UP = 45.0  #: the windows of the rules must be full
@@ -113,13 +114,15 @@ def _readings(parts: pipeline.Pipeline, hosts: Child, client: Child, given: argp
 
 def _newest_tick(parts: pipeline.Pipeline) -> int:
     """The newest tick of the hosts' own figures that is in the shards."""
-    reader = SnapshotReader(parts.cluster)
-    for _ in range(_DRAIN_SECONDS):
-        time.sleep(1.0)
-        found = {block.tick for block in reader.latest(lambda _, number: number == SET_ID).blocks}
-        if len(found) == 1:
-            return found.pop()
-    raise UnavailableError(f"the filter has not smoothed all hosts {_DRAIN_SECONDS} s after they stopped")
+    reader, looks = SnapshotReader(parts.cluster), [set[int]()]
+
+    def settled() -> bool:
+        looks.append({block.tick for block in reader.latest(lambda _, number: number == SET_ID).blocks})
+        return len(looks[-1]) == 1 and looks[-1] == looks[-2]
+
+    problem = f"the filter has not smoothed all hosts {_DRAIN_SECONDS} s after they stopped"
+    eventually(settled, _DRAIN_SECONDS, problem, partial(pause, 1.0), UnavailableError)
+    return looks[-1].pop()
 
 
 def _failures(given: argparse.Namespace, median: dict[str, Any]) -> list[str]:

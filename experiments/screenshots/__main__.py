@@ -13,8 +13,8 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from acquisition.errors import EXIT_OK, UnavailableError, UsageError
@@ -25,6 +25,7 @@ from experiments.harness.service import Service, serving
 from experiments.processes import needs
 from experiments.processes.control import Child, product, python
 from experiments.processes.program import program
+from experiments.processes.waiting import eventually, pause
 from experiments.screenshots import words
 
 _IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
@@ -100,11 +101,8 @@ def _look(page: Page, service: Service, given: argparse.Namespace) -> None:
 
 def _first_move(service: Service, seconds: float) -> str:
     """The host that the first proposed move relieves. Raises UnavailableError when none is proposed in time."""
-    deadline = time.monotonic() + seconds
-    while not (moves := service.ask("/v1/moves")["moves"]):
-        if time.monotonic() > deadline:
-            raise UnavailableError(f"no move was proposed within {seconds:g} s")
-        time.sleep(1.0)
+    problem, rest = f"no move was proposed within {seconds:g} s", partial(pause, 0.5)
+    moves = eventually(lambda: service.ask("/v1/moves")["moves"], seconds, problem, rest, UnavailableError)
     return str(moves[0]["source"]["id"])
 
 

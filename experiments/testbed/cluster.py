@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, TemporaryError, UnavailableError
+from acquisition.errors import CannotCreateError, ShardError, ShardpulseError, UnavailableError
 from acquisition.link.cluster import Cluster
 from acquisition.link.layouts import write_layout
 from acquisition.link.resp import Address
@@ -23,6 +23,7 @@ from acquisition.shards.topology import join
 from acquisition.wire.layout import Layout
 from experiments.processes import access
 from experiments.processes.access import Access
+from experiments.processes.waiting import eventually, pause
 from experiments.testbed.network import Host, Testbed
 from experiments.testbed.node import Node
 from experiments.testbed.view import ClusterView
@@ -31,26 +32,6 @@ NODE_TIMEOUT = 2.0  #: seconds without an answer after which a master counts as 
 _FIRST_PORT = 7000
 _SETTLE_SECONDS = 30.0
 _DIRECTIVES = {"cluster-node-timeout": str(int(NODE_TIMEOUT * 1000))}
-
-
-def pause() -> None:
-    """Between two looks."""
-    time.sleep(0.02)
-
-
-def wait_until(done: Callable[[], bool], deadline: float, problem: str, meanwhile: Callable[[], None] = pause) -> None:
-    """Wait for a state of the cluster; a node that does not answer yet is waited for as well.
-    Raises TemporaryError with ``problem`` at ``deadline`` (of the monotonic clock)."""
-    while True:
-        reason = ""
-        try:
-            if done():
-                return
-        except ShardpulseError as error:
-            reason = f": {error}"
-        if time.monotonic() > deadline:
-            raise TemporaryError(problem + reason)
-        meanwhile()
 
 
 class ReplicatedCluster:
@@ -104,17 +85,18 @@ class ReplicatedCluster:
             return
         deadline = time.monotonic() + seconds
         if node in self.masters() and self.replicas_of(node):
-            wait_until(lambda: node not in self.masters(), deadline, f"no replica of {node} takes over", meanwhile)
+            eventually(lambda: node not in self.masters(), seconds, f"no replica of {node} takes over", meanwhile)
         replica = node not in self.masters()
         node.start()
         if replica:
-            wait_until(node.in_sync, deadline, f"{node} does not synchronize with the new master", meanwhile)
+            problem = f"{node} does not synchronize with the new master"
+            eventually(node.in_sync, deadline - time.monotonic(), problem, meanwhile)
         self.wait_healthy(deadline - time.monotonic(), meanwhile)
 
     def wait_healthy(self, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
         """Wait until all living nodes see all slots served, and every replica has its master's data: only
         then would it take over. Raises TemporaryError."""
-        wait_until(self._is_healthy, time.monotonic() + seconds, "the cluster does not settle", meanwhile)
+        eventually(self._is_healthy, seconds, "the cluster does not settle", meanwhile)
 
     def fail_back(self, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
         """Make the nodes masters again that began as such: after takeovers one host may have more than half of the
@@ -128,7 +110,8 @@ class ReplicatedCluster:
         for node in self._leaders:
             if node not in self.masters():
                 node.call("CLUSTER", "FAILOVER", "TAKEOVER")
-        wait_until(lambda: self.masters() == self._leaders, deadline, "the first masters do not take over", meanwhile)
+        left = deadline - time.monotonic()
+        eventually(lambda: self.masters() == self._leaders, left, "the first masters do not take over", meanwhile)
         self.wait_healthy(deadline - time.monotonic(), meanwhile)
 
     def stop(self) -> None:

@@ -28,7 +28,7 @@ from experiments.emulation.workload import Workload, host_number, resource_set
 from experiments.processes import access
 from experiments.processes.access import Access
 from experiments.processes.agent import SHARD
-from experiments.testbed.cluster import pause, wait_until
+from experiments.processes.waiting import eventually, pause
 from experiments.testbed.machines import Machine, order
 from experiments.testbed.topology import Topology
 from probes.metrics import HOST
@@ -66,12 +66,13 @@ class Pipeline:
         """Wait until every host is current; one with a wrong clock must only have come. Answers the seconds that it
         took. Raises TemporaryError with those that are not."""
         began = time.monotonic()
-        while absent := self._not_current(reader):
-            self.check()
-            if time.monotonic() - began > seconds:
-                told = [f"{name} ({why})" for name, why in list(absent.items())[:5]]
-                raise TemporaryError(f"{len(absent)} hosts are not current after {seconds:g} s: {', '.join(told)}")
-            time.sleep(0.1)
+
+        def problem() -> str:
+            absent = self._not_current(reader)
+            named = [f"{name} ({why})" for name, why in list(absent.items())[:5]]
+            return f"{len(absent)} hosts are not current after {seconds:g} s: {', '.join(named)}"
+
+        eventually(lambda: not self._not_current(reader), seconds, problem, self._look_after)
         return time.monotonic() - began
 
     def _not_current(self, reader: SnapshotReader) -> dict[str, str]:
@@ -133,7 +134,7 @@ class Pipeline:
         deadline = time.monotonic() + _START_SECONDS
         for address in self.addresses:
             answers = partial(self._answers, address)
-            wait_until(answers, deadline, f"shard {address} does not answer", self._await_shard)
+            eventually(answers, deadline - time.monotonic(), f"shard {address} does not answer", self._look_after)
         operator = self._access.credentials(grants.OPERATOR)
         join.form(self.addresses, credentials=operator)
         with contextlib.closing(Cluster(self.addresses, operator, _TIMEOUT)) as cluster:
@@ -143,7 +144,7 @@ class Pipeline:
         with contextlib.closing(Connection(address, self._access.credentials(access.MASTER_KEY), _TIMEOUT)) as made:
             return made.call("PING") is not None
 
-    def _await_shard(self) -> None:
+    def _look_after(self) -> None:
         self.check()
         pause()
 

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -27,6 +28,7 @@ from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.control import Child, product
 from experiments.processes.program import program
+from experiments.processes.waiting import eventually, pause
 from experiments.vms.site import INSIDE, Site, enter, uuid_of
 from experiments.vms.watchers import ALL, COLLECTD, NOBODY, PACKAGES, PROBE, TOOLS, Cost, measured, watching
 
@@ -200,16 +202,18 @@ def _settled(pid: int) -> int:
 
 def _until_seen(shards: Shards, names: Sequence[str]) -> None:
     """Wait until exactly these guests are seen, each once. Raises UnavailableError."""
-    wanted, seen = sorted(map(uuid_of, names)), list[str]()
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
+    wanted = sorted(map(uuid_of, names))
+
+    def seen() -> list[str]:
         with SnapshotReader(shards.connect(), 0.3) as reader:
             blocks = [block for block in reader.latest().blocks if block.resource_set == "vms"]
-        seen = sorted(entity.stable for block in blocks for entity in block.entities)
-        if seen == wanted:
-            return
-        time.sleep(0.2)
-    raise UnavailableError(f"{len(seen)} VMs are seen ({len(set(seen))} different ones), {len(wanted)} run")
+        return sorted(entity.stable for block in blocks for entity in block.entities)
+
+    def problem() -> str:
+        found = seen()
+        return f"{len(found)} VMs are seen ({len(set(found))} different ones), {len(wanted)} run"
+
+    eventually(lambda: seen() == wanted, _PATIENCE, problem, partial(pause, 0.2), UnavailableError)
 
 
 def _missed(figures: dict[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from acquisition.errors import UnavailableError
+from experiments.processes.waiting import eventually
 
 INSIDE = "SHARDPULSE_VMS_INSIDE"
 _NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--propagation", "private")
@@ -118,11 +119,11 @@ class Site:
         """End the processes of these guests, and wait until libvirt has seen it."""
         for name in names:
             os.kill(self.pid(name), signal.SIGKILL)
-        deadline = time.monotonic() + _PATIENCE
-        while set(names) & set(self._virsh("list", "--name").stdout.split()):
-            if time.monotonic() > deadline:
-                raise UnavailableError("libvirtd does not notice that its guests have ended")
-            time.sleep(0.1)
+
+        def noticed() -> bool:
+            return not set(names) & set(self._virsh("list", "--name").stdout.split())
+
+        eventually(noticed, _PATIENCE, "libvirtd does not notice that its guests have ended", error=UnavailableError)
         self.names = [name for name in self.names if name not in names]
 
     def pid(self, name: str) -> int:

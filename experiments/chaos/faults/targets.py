@@ -9,7 +9,6 @@ without leaving what the design promises to survive.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 
 from acquisition.errors import ShardpulseError
@@ -17,9 +16,9 @@ from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault
 from experiments.chaos.service import Service
 from experiments.processes.postgresql import Server
+from experiments.processes.waiting import eventually
 from experiments.testbed import Fault as LinkFault
 from experiments.testbed import Node
-from experiments.testbed.cluster import wait_until
 
 _HEALTHY_SECONDS = 10.0
 HEAL_SECONDS = 45.0
@@ -67,4 +66,4 @@ def frozen(part: Service | Node | Server) -> Iterator[None]:
 
 def until(done: Callable[[], bool], problem: str) -> None:
     """Wait until something is done. Raises TemporaryError when it takes too long."""
-    wait_until(done, time.monotonic() + HEAL_SECONDS, problem)
+    eventually(done, HEAL_SECONDS, problem)
