@@ -24,7 +24,7 @@ class Archived(NamedTuple):
 
 
 def archived(settings: Archive, stays: bool, since: float) -> Archived | None:
-    """What came since then, seconds since 1970; None where the database does not answer."""
+    """Archived data since then, seconds since 1970; None where the database does not answer."""
     try:
         url = url_of(settings)
         engine = make_engine(url)

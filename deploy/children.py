@@ -88,7 +88,7 @@ class Child:
             self._process = self._start()
 
     def new_lines(self) -> list[str]:
-        """What it has written since the last call."""
+        """Lines that it has written since the last call."""
         with contextlib.suppress(OSError), open(self._log, "rb+") as log:
             log.seek(self._told)
             text, newline, rest = log.read().rpartition(b"\n")

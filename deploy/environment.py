@@ -187,7 +187,7 @@ def _install(venv: Path, extras: list[str]) -> None:
 
 
 def pip_progress(line: str) -> str:
-    """What a line of pip says to somebody who waits: a package with version and size, what is built or unpacked."""
+    """Line for somebody who waits, made of one of pip's: a package with version and size, what is built or unpacked."""
     if taken := _TAKEN.match(line):
         return "  {} {} ({})".format(*taken.groups())
     if built := _BUILT.match(line):

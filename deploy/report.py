@@ -74,12 +74,12 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def sources(pipeline: Pipeline) -> list[str]:
-    """What each resource set was read from, as the probe says: ``host: vmstat``."""
+    """Sources of each resource set, as the probe says: ``host: vmstat``."""
     return [f"{name}: {source}" for name, source in sorted(pipeline.account.get("sources", {}).items())]
 
 
 def failures(pipeline: Pipeline) -> list[str]:
-    """What did not work, judged when the demo has settled; none when all is as it should be."""
+    """Failures, judged when the demo has settled; none when all is as it should be."""
     totals = pipeline.totals
     found = [f"shard {row.address} does not answer: {row.problem}" for row in pipeline.shard_rows if not row.answering]
     if pipeline.problem:
@@ -160,13 +160,14 @@ def view_books(pipeline: Pipeline) -> Books:
 
 
 def _without_value(pipeline: Pipeline) -> int | None:
-    """What the probe has counted since its start, None when that was not the start of the demo."""
+    """Samples without a value that the probe has counted since its start, None when that was not the start of the
+    demo."""
     counts = None if pipeline.books is None else without_value(pipeline.books.statuses.values())
     return None if counts is None or pipeline.probe.restarts else sum(counts.values())
 
 
 def loss_line(pipeline: Pipeline) -> str:
-    """What was lost meanwhile and sent again."""
+    """Line on samples lost meanwhile and sent again."""
     return f"at worst {pipeline.lost_at_worst:,} samples lost · {pipeline.frames_resent:,} frames resent"
 
 

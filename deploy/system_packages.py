@@ -42,7 +42,8 @@ _TOOL_WHEELS = {"postgres": "postgresql"}
 
 
 def install_system_tools() -> list[str]:
-    """What the tests use of the system: installed as root on Debian, else named; the extras that bring the rest."""
+    """Install the tools of the system that tests use, as root on Debian, else name them. Returns the extras that bring
+    the rest."""
     missing = {tool: package for tool, package in SYSTEM_TOOLS.items() if find_tool(tool) is None}
     wheels = [] if can_apt() else [extra for tool, extra in _TOOL_WHEELS.items() if missing.pop(tool, None)]
     missing |= missing_to_compile()
@@ -74,7 +75,7 @@ def fail(text: str) -> NoReturn:
 
 
 def missing_to_compile() -> dict[str, str]:
-    """What the step in C lacks to be compiled, with the Debian packages that bring it."""
+    """Tools that the step in C lacks to be compiled, with the Debian packages that bring them."""
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     missing = {} if shutil.which(compiler) else {compiler: "gcc"}
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():

@@ -17,8 +17,8 @@ from ansible.plugins.action.normal import ActionModule as OnTheHost
 
 
 class ActionModule(OnTheHost):  # type: ignore[misc]
-    """What Ansible looks for. ``rendered_to`` (a variable): the directory, which gets one of each host's name; a task
-    that runs once for a play writes the files of all its hosts there."""
+    """Action plugin that Ansible looks for. ``rendered_to`` (a variable): the directory, which gets one of each host's
+    name; a task that runs once for a play writes the files of all its hosts there."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """The module's result."""

@@ -168,7 +168,7 @@ Description: samples this host for the shards of shardpulse
 
 
 def _copyright(others: Sequence[Path]) -> str:
-    """What is in the package, and the licences that the wheels bring."""
+    """Text on what is in the package, and on the licences that the wheels bring."""
     parts = [_OURS, "It also contains these packages of PyPI:\n"]
     told = set()
     for wheel in others:

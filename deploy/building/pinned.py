@@ -34,7 +34,7 @@ class Target(NamedTuple):
     machine: str
 
     def markers(self) -> dict[str, str]:
-        """What markers of requirements may ask of it."""
+        """Values that markers of requirements may ask of it."""
         full = f"{self.python}.0"
         own = {"python_version": self.python, "python_full_version": full, "implementation_version": full}
         here = {name: str(value) for name, value in default_environment().items()}  # CPython on Linux, as the target

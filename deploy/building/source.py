@@ -65,7 +65,7 @@ def _epoch(commit: str) -> int:
 
 
 def _copy(target: Path) -> None:
-    """What git knows of and would take, as it lies here."""
+    """Copy the files that git knows of and would take, as they lie here."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *_PARTS)
     for name in filter(None, listed.decode().split("\0")):
         if (CHECKOUT / name).is_file():  # or it was removed and not committed
@@ -74,7 +74,7 @@ def _copy(target: Path) -> None:
 
 
 def _git(*arguments: str) -> bytes:
-    """What git prints; nothing when it fails."""
+    """Output of git; empty when it fails."""
     command = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, check=False)

@@ -51,7 +51,7 @@ def _make(tools: Path) -> None:
 
 
 def run(command: Sequence[str | Path], failure: str, cwd: Path | None = None, epoch: int | None = None) -> str:
-    """What a command prints. Its output and ``failure`` are said when it fails; exit code 69.
+    """Output of a command. It and ``failure`` are said when it fails; exit code 69.
 
     ``epoch`` is the time that it takes for now, in seconds since 1970, so that its output does not depend on the clock.
     """

@@ -53,7 +53,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
 
 def unreached(host: str, reason: str) -> str:
-    """What is said of a host that does not answer."""
+    """Text on a host that does not answer."""
     return (
         f"{host} cannot be reached: {reason}. Nothing more was done there, and what runs goes on running. "
         f"See {host} (power, network, sshd, its key), then give the same command again: it goes on where it ended. "

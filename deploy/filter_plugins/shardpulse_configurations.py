@@ -50,7 +50,7 @@ def configurations(
 
 
 def mistakes(checked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with them, from the results of ``shardpulse config --file /dev/stdin``."""
+    """Mistakes in them, from the results of ``shardpulse config --file /dev/stdin``."""
     return [
         f"{one['item']['variable']} ({one['item']['hosts']}): {_BEFORE.sub('', one['stderr'].strip())}"
         for one in checked

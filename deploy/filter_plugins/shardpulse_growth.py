@@ -36,7 +36,7 @@ class FilterModule:
 def joining(
     asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], strangers: Sequence[str]
 ) -> dict[str, list[str]]:
-    """What is to be done with planned servers that run and are no members, the ``strangers``.
+    """Roles of planned servers that run and are no members, the ``strangers``.
 
     As many of them become masters as the cluster has too few, those first that are planned as masters; the others
     become replicas. Returns ``members`` (who answers), ``masters``, ``replicas``, and ``half``: members that were about
@@ -57,7 +57,7 @@ def joining(
 
 
 def leaving(asked: Mapping[str, Any], planned: Mapping[str, Any], host: str, replicas: int) -> dict[str, list[str]]:
-    """What drain.yml does with the shards of a ``host`` that lives, of which each master has ``replicas`` elsewhere.
+    """Plan of drain.yml for the shards of a ``host`` that lives, of which each master has ``replicas`` elsewhere.
 
     Returns ``problems`` (in words; the rest counts only without any), ``masters`` and ``replicas`` that leave,
     ``free`` (servers of other hosts that follow nobody then) and ``staying`` (members of other hosts).
@@ -90,9 +90,9 @@ def leaving(asked: Mapping[str, Any], planned: Mapping[str, Any], host: str, rep
 
 
 def dead(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], address: str) -> dict[str, list[str]]:
-    """What replace.yml makes the shards forget: ``dead``, those at ``address``, none when all of these answer, as after
-    a run before. ``problems`` in words, and ``staying``, members that answer. Planned servers that do not answer yet,
-    or run and know nobody, are the new machine's, of a run that was interrupted."""
+    """Servers that replace.yml makes the shards forget: ``dead``, those at ``address``, none when all of these answer,
+    as after a run before. ``problems`` in words, and ``staying``, members that answer. Planned servers that do not
+    answer yet, or run and know nobody, are the new machine's, of a run that was interrupted."""
     rows = _rows(asked)
     there = [row for row in rows if _host(row["address"]) == address]
     alive = [row["address"] for row in there if row["answering"]]
@@ -175,8 +175,8 @@ def misplaced(asked: Mapping[str, Any], planned: Mapping[str, Any], replicas: in
 
 
 def unsettled(asked: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
-    """What is wrong with the pipeline, from the result of ``shardpulse status --json``. That the probe of a host which
-    is none of ``hosts`` is silent counts for nothing: it may be dead, and is remembered for ten minutes."""
+    """Problems of the pipeline, from the result of ``shardpulse status --json``. That the probe of a host which is none
+    of ``hosts`` is silent counts for nothing: it may be dead, and is remembered for ten minutes."""
     try:
         told = json.loads(asked.get("stdout") or "{}")
     except ValueError:

@@ -66,7 +66,7 @@ def unfit(facts: str) -> list[str]:
 
 
 def clock(found: Mapping[str, Any], received: float, allowed: float, synchronised: bool) -> list[str]:
-    """What is wrong with a host's clock: ``found["sent"]`` and ``received`` are the controller's before and after
+    """Problems of a host's clock: ``found["sent"]`` and ``received`` are the controller's before and after
     ``found["time"]`` was read, so that how long asking took does not count."""
     off = min(found["time"] - found["sent"], 0.0) or max(found["time"] - received, 0.0)
     if abs(off) > allowed:
@@ -144,8 +144,9 @@ def unheld(
 
 
 def refused(asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What shards that run have against the controller's secrets, from results of ``shards status --json``: that they
-    are of another authority, or do not know a password. What else may be wrong with a shard is not checked here."""
+    """Refusals of running shards to accept the controller's secrets, from results of ``shards status --json``: that
+    they are of another authority, or do not know a password. What else may be wrong with a shard is not checked
+    here."""
     return [text for text in _said(asked) if any(mark in text for mark in _FOREIGN)]
 
 
@@ -170,7 +171,7 @@ def ending(shown: Mapping[str, Any], planned: Mapping[str, Any]) -> list[str]:
 
 
 def _said(asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with shards, once each: from results of ``shards status --json``."""
+    """Problems of shards, once each: from results of ``shards status --json``."""
     told = []
     for result in asked:
         told += result.get("stderr", "").removeprefix("shardpulse: ").split("; ")
@@ -196,8 +197,8 @@ def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping[str, str]) -> list[str]:
-    """What is wrong with units and files of a host that should be well. ``wanted``: unit -> list of CPUs that it has
-    to be on, "" for any; ``secrets``: file -> "MODE OWNER GROUP"."""
+    """Problems of units and files of a host that should be well. ``wanted``: unit -> list of CPUs that it has to be on,
+    "" for any; ``secrets``: file -> "MODE OWNER GROUP"."""
     problems = []
     for name, cpus in wanted.items():
         unit = found["units"].get(name, {})
@@ -231,7 +232,7 @@ def stopping(found: Mapping[str, Any]) -> list[str]:
 
 
 def leftovers(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What ``host_files`` has to remove of a host: all that the roles and the units have made, and the mask."""
+    """Files that ``host_files`` has to remove of a host: all that the roles and the units have made, and the mask."""
     servers = {name: unit for name, unit in found["units"].items() if name.endswith("-server.service")}
     masks = [f"/etc/systemd/system/{name}" for name, unit in servers.items() if unit.get("UnitFileState") == "masked"]
     return [{"path": path, "kind": "absent"} for path in [*found["places"], *masks]]

@@ -120,7 +120,7 @@ def settle(wanted: dict[str, Any], check: bool = False) -> dict[str, str] | None
 
 
 def look(path: str) -> dict[str, Any]:
-    """What there is at ``path``: kind, and owner, group, mode, content or target; links are not followed."""
+    """Properties of the file at ``path``: kind, and owner, group, mode, content or target; links are not followed."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -93,7 +93,7 @@ def keep(wheels: list[Path], packed: Path) -> dict[str, Any]:
 
 
 def requirements_of(wheel: Path) -> list[str]:
-    """What a wheel requires, as its metadata say."""
+    """Requirements of a wheel, from its metadata."""
     with zipfile.ZipFile(wheel) as file:
         name = next(name for name in file.namelist() if name.count("/") == 1 and name.endswith(".dist-info/METADATA"))
         return email.message_from_bytes(file.read(name)).get_all("Requires-Dist") or []
@@ -160,7 +160,7 @@ def _name(wheel: Path) -> str:
 
 
 def digest(wheels: list[Path]) -> str:
-    """What names this set of wheels: their names and what they hold."""
+    """Digest of this set of wheels: of their names and contents."""
     total = hashlib.sha256()
     for wheel in wheels:
         total.update(f"{wheel.name} {hashlib.sha256(wheel.read_bytes()).hexdigest()}\n".encode())
