@@ -74,7 +74,7 @@ class Watch:
         self._source.close()
 
     def over(self, seconds: float) -> Had:
-        """What it had in so many seconds. Raises UnavailableError where a figure is missing."""
+        """Time that it had in so many seconds. Raises UnavailableError where a figure is missing."""
         self._tick(first=True)
         sums, began = [0.0] * len(_NAMES), time.monotonic()
         last = began
@@ -205,7 +205,7 @@ _DOMAIN = """<domain type='qemu'><name>vcpu-error</name><memory unit='MiB'>16</m
 
 
 def virsh(*arguments: str) -> str:
-    """What virsh answers. Raises UnavailableError."""
+    """Output of virsh. Raises UnavailableError."""
     done = subprocess.run(["virsh", "-c", _URI, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnavailableError(f"virsh {arguments[0]}: {done.stderr.strip()} (does libvirtd run?)")

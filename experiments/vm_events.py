@@ -133,7 +133,7 @@ class Stage:
         return found
 
     def _descriptors(self) -> list[tuple[str, str]]:
-        """What the probe has open: where a descriptor leads, and what the kernel says about it."""
+        """Descriptors that the probe has open: where a descriptor leads, and what the kernel says about it."""
         base, found = Path(f"/proc/{self._children[-1].pid}"), []
         for number in os.listdir(base / "fd"):
             with suppress(FileNotFoundError):

@@ -23,6 +23,6 @@ def cpu_seconds(engine: Any) -> float:
 
 
 def state_bytes(engine: Any) -> int:
-    """What all partitions need to go on."""
+    """Bytes of state that all partitions need to go on."""
     with engine.connect() as connection:
         return int(connection.execute(text("SELECT sum(length(state)) FROM partitions")).scalar_one())

@@ -154,7 +154,7 @@ def run(world: World, fault: Fault, pair: Pair, seconds: int) -> Row:
 
 
 def truth_of(world: World, hosts: Iterable[int], dead: bool, at: float) -> dict[str, str]:
-    """What is true of hosts and their VMs at a moment."""
+    """True states of hosts and their VMs at a moment."""
     stage = world.stage
     found = {}
     for number in hosts:
@@ -164,6 +164,6 @@ def truth_of(world: World, hosts: Iterable[int], dead: bool, at: float) -> dict[
 
 
 def count(truth: dict[str, str], letters: dict[str, str]) -> Count:
-    """What the letters of one system come to. Pure."""
+    """Counts of the letters of one system. Pure."""
     pairs = [pair for name, true in truth.items() for pair in zip(true, letters[name], strict=True)]
     return Count(len(pairs), sum(pair in _WRONG for pair in pairs), sum(said == LETTERS[NOTHING] for _, said in pairs))

@@ -87,7 +87,7 @@ class Prometheus:
             self._child.kill()
 
     def ask(self) -> dict[str, dict[str, Answer]]:
-        """What it says now, by column."""
+        """Answers that it gives now, by column."""
         hosts, vms = self._query(_HOSTS), self._query(_VMS)
         alerts = ((fetch(self._port, "/api/v1/alerts") or {}).get("data") or {}).get("alerts", [])
         return {column: of_prometheus(hosts, vms, alerts, name) for column, name in self.setting.alerts.items()}

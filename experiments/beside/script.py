@@ -37,7 +37,7 @@ class Move(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What will happen."""
+    """Plan of the events to come."""
 
     changes: tuple[Change, ...]
     moves: tuple[Move, ...] = ()
@@ -92,7 +92,7 @@ class Stage:
         return next(host for since, host in reversed(self._places[vm]) if since <= at)
 
     def cores(self, vm: int, at: float) -> float:
-        """What a VM uses."""
+        """Cores that a VM uses."""
         return next(change.cores for change in reversed(self._changes[vm]) if change.at <= at)
 
     def vm_is(self, vm: int, at: float) -> str:

@@ -54,7 +54,7 @@ class World(NamedTuple):
         self.trees.send({"do": "plan", "plan": plan})
 
     def ask(self) -> dict[str, Answers]:
-        """What every system says now, by column."""
+        """Answers that every system gives now, by column."""
         with self.store.inside():
             found: dict[str, Answers] = {}
             for server in self.servers:

@@ -22,8 +22,8 @@ class Said(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What is true during a fault: only the probes of ``gone`` hosts are dead. ``blind`` are the seconds between which
-    nobody can be seen, for answers that do not say how many hosts they judge."""
+    """Truth during a fault: only the probes of ``gone`` hosts are dead. ``blind`` are the seconds between which nobody
+    can be seen, for answers that do not say how many hosts they judge."""
 
     hosts: int
     gone: frozenset[str] = frozenset()
@@ -64,5 +64,5 @@ def summary(answers: Sequence[tuple[Said, Truth]]) -> dict[str, dict[str, Any]]:
 
 
 def told(texts: Iterable[str]) -> str:
-    """What an answer says, in one line."""
+    """Texts of an answer, in one line."""
     return "; ".join(text for text in texts if text)

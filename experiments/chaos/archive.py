@@ -28,7 +28,7 @@ _FINISH_SECONDS = 20.0
 
 
 class ArchiveParts(NamedTuple):
-    """What archives; ``database`` is used only where there are ``archivers``."""
+    """Archivers and their database; ``database`` is used only where there are ``archivers``."""
 
     archivers: list[Service]
     database: Server

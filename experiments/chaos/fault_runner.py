@@ -23,7 +23,7 @@ _LOCK_SECONDS = 5.0
 
 @dataclass
 class Course:
-    """What became of a fault. Times of CLOCK_MONOTONIC, 0 when it did not come so far."""
+    """Course of a fault. Times of CLOCK_MONOTONIC, 0 when it did not come so far."""
 
     fault: Fault
     made: float = 0.0

@@ -71,7 +71,7 @@ class GeneratorProcess(Service):
             return child.receive(_ANSWER_SECONDS)
 
     def problems(self) -> list[str]:
-        """What keeps frames of its hosts from going out; nothing while it is not running."""
+        """Problems that keep frames of its hosts from going out; nothing while it is not running."""
         try:
             found: list[str] = self.ask("problems")["problems"]
         except ChildFailed:

@@ -134,7 +134,7 @@ class Installation:
         return states == ["current"] * self.options.hosts
 
     def logs(self) -> dict[int, list[Note]]:
-        """What all hosts have made so far."""
+        """Notes of all that hosts have made so far."""
         return {host: host_log.read(log_path(self.directory, host)) for host in range(self.options.hosts)}
 
     def books(self) -> Books:

@@ -69,7 +69,7 @@ class Load:
         return self.set.metrics
 
     def frame_bytes(self) -> int:
-        """What a frame takes at most, in a ring as well."""
+        """Bytes that a frame takes at most, in a ring as well."""
         rows = self.entities + RESTLESS
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.metrics
 

@@ -91,7 +91,7 @@ class Observer:
             self._measure(wanted)
 
     def write(self) -> Seen:
-        """What has been seen since the last call."""
+        """Observations since the last call."""
         now = time.monotonic()
         silent = sum(now - heard > STALE_SECONDS for heard in self._heard.values())
         seen = Seen(now, sum(self._applied.values()), silent, self._unanswered, self._fresh,

@@ -9,7 +9,7 @@ from experiments.chaos.load import Load
 
 
 class Scene(NamedTuple):
-    """What there is: shards with a master and a replica each, filter workers, generators, archivers, query
+    """Parts of an installation: shards with a master and a replica each, filter workers, generators, archivers, query
     services; of what ``scenario``, "" of none."""
 
     shards: int
@@ -48,7 +48,7 @@ class Options:
 
     @property
     def load(self) -> Load:
-        """What the generators emulate, once a second."""
+        """Load that the generators emulate, once a second."""
         return Load(**self.load_arguments)
 
     @property
@@ -67,5 +67,5 @@ class Options:
 
     @property
     def scene(self) -> Scene:
-        """What there is to break."""
+        """Scene of what there is to break."""
         return Scene(self.shards, self.workers, self.generators, self.archivers, self.services, self.scenario)

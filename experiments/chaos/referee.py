@@ -43,8 +43,8 @@ class Findings(NamedTuple):
 
 
 def judge_books(load: Load, logs: Mapping[int, Sequence[Note]], books: Books) -> list[str]:
-    """What the books say against the logs; empty when every sample is applied exactly once, or counted as lost because
-    its host, where some are talkative, has shed it."""
+    """Contradictions between books and logs; empty when every sample is applied exactly once, or counted as lost
+    because its host, where some are talkative, has shed it."""
     known = {account.host: account for account in books.accounts if account.resource_set == load.set_id}
     problems = list(books.faults)
     if books.rejected:

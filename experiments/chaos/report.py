@@ -69,7 +69,7 @@ def format_text(found: dict[str, Any]) -> list[str]:
 
 
 def _of_scenario(options: Options, outcome: Outcome) -> dict[str, Any]:
-    """What only a scenario finds."""
+    """Figures that only a scenario finds."""
     if not options.scenario:
         return {}
     return {"scenario": options.scenario, "answers": outcome.answers, "overload": outcome.overload}

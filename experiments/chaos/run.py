@@ -37,7 +37,7 @@ _EMPTYING = ("lose_shard", "grow", "shard_killed")
 
 
 class Outcome(NamedTuple):
-    """What a run yielded; ``failures`` is empty when everything held."""
+    """Outcome of a run; ``failures`` is empty when everything held."""
 
     failures: list[str]
     courses: list[Course]
@@ -162,7 +162,7 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
 
 
 def _while_healing(parts: Installation, courses: Sequence[Course]) -> list[Seen]:
-    """What was observed from the first fault until the last one was healed: later nobody makes frames."""
+    """Observations from the first fault until the last one was healed: later nobody makes frames."""
     made = [course for course in courses if course.made]
     begin = min((course.made for course in made), default=0.0)
     end = max((course.healed or course.healing for course in made), default=0.0)
@@ -181,8 +181,8 @@ def _whole(
 
 
 def _expected(snapshot: Snapshot, courses: Sequence[Course]) -> set[str]:
-    """What a reading has to say although all is well: nobody samples any more, so no host is current when draining took
-    long, and a shard may have come back empty within the last minute."""
+    """Remarks that a reading makes although all is well: nobody samples any more, so no host is current when draining
+    took long, and a shard may have come back empty within the last minute."""
     since = time.monotonic() - KEPT
     emptied = any(course.fault.kind in _EMPTYING and course.healed > since for course in courses)
     return {snapshot.blind} | ({str(LOST)} if emptied else set())

@@ -97,7 +97,7 @@ def judge(said: Sequence[Said], courses: Sequence[Course], options: Options) -> 
 
 
 def _truth(course: Course | None, options: Options) -> Truth:
-    """What is true from the beginning of a fault until the next one begins."""
+    """Truth from the beginning of a fault until the next one begins."""
     if course is None:
         return Truth(options.hosts)
     kind, gone, blind = KINDS[course.fault.kind], frozenset[str](), None

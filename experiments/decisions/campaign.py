@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 
 class Task(NamedTuple):
-    """What is run. ``noise_seeds`` seeds of the noise scenario are joined, the other scenarios run the first."""
+    """Task to run. ``noise_seeds`` seeds of the noise scenario are joined, the other scenarios run the first."""
 
     size: Size
     seeds: tuple[int, ...]

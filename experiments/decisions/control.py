@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a decision is made from: verdicts and loads of hosts (H,), loads of VMs (V,), ratios of a host."""
+    """Basis of a decision: verdicts and loads of hosts (H,), loads of VMs (V,), ratios of a host."""
 
     hot: Bools
     abstained: Bools
@@ -78,7 +78,7 @@ def control(load: Load, method: Method, policy: Policy = POLICY) -> Outcome:
 
 
 class _Eyes:
-    """What the decision maker sees at a tick; None where there is nothing new to decide on."""
+    """View of the decision maker at a tick; None where there is nothing new to decide on."""
 
     def __init__(self, load: Load, method: Method) -> None:
         self._load, self._method = load, method

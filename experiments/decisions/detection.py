@@ -34,7 +34,7 @@ class Series(NamedTuple):
 
 
 def observe(load: Load) -> Series:
-    """What the sensors of the hosts show while every VM stays where it is."""
+    """Series that the sensors of the hosts show while every VM stays where it is."""
     used = measured(per_host(load.demand, load.home, load.hosts))
     used = np.where(np.isnan(load.wrong), used, load.wrong)
     level = per_host(load.level, load.home, load.hosts)

@@ -52,7 +52,7 @@ def per_host(values: Floats, home: Ints, hosts: int) -> Floats:
 
 
 def measured(demand: Floats) -> Floats:
-    """What a host's CPU counters show of a demand: never below 0, never above all cores."""
+    """Load that a host's CPU counters show of a demand: never below 0, never above all cores."""
     return np.clip(demand, 0.0, 1.0).astype(np.float32)
 
 

@@ -62,7 +62,7 @@ class Fleet:
             self.touched[[each.source, each.target]] = tick
 
     def arriving(self, loads: Doubles) -> Doubles:
-        """What VMs on their way will bring to each host (H,), from the loads (V,) of VMs."""
+        """Loads that VMs on their way will bring to each host (H,), from the loads (V,) of VMs."""
         coming = np.zeros(len(self.moving), np.float64)
         for _, each in self._due:
             coming[each.target] += loads[each.vm]

@@ -104,7 +104,7 @@ def running_median(values: Floats) -> Floats:
 
 
 def texture(recording: Recording) -> dict[str, float]:
-    """What the host did below its sustained level: deviation and lag-1 correlation of the rest, and how many
+    """Texture of the load below its sustained level: deviation and lag-1 correlation of the rest, and how many
     times an hour it reached 0.98 for 3 s at most."""
     used = recording.busy[:, None]
     rest = (used - running_median(used))[:, 0].astype(np.float64)

@@ -43,7 +43,8 @@ class Choice(NamedTuple):
 
 
 class Lessons(NamedTuple):
-    """What is trained on: hosts of all scenarios beside each other, which belong to which, and the truth about each."""
+    """Lessons to train on: hosts of all scenarios beside each other, which belong to which, and the truth about
+    each."""
 
     series: Series
     parts: dict[str, slice]

@@ -50,7 +50,7 @@ def overloads(level: Floats) -> list[Overload]:
 
 
 class Truth(NamedTuple):
-    """What a rule should say: the overloads, and where (T, H) an alarm is false."""
+    """Verdicts that a rule should give: the overloads, and where (T, H) an alarm is false."""
 
     overloads: list[Overload]
     healthy: Bools
@@ -62,7 +62,7 @@ def truth_of(level: Floats) -> Truth:
 
 
 def judge(hot: Bools, level: Floats) -> Worth:
-    """What the verdicts (T, H) of a rule are worth."""
+    """Worth of the verdicts (T, H) of a rule."""
     return judge_by(hot, truth_of(level))
 
 

@@ -23,7 +23,7 @@ from experiments.processes.program import program
 
 
 class Row(NamedTuple):
-    """What measures it, which goals it misses, and what people read."""
+    """Row of the table: its measurement, the goals that it misses, and its text."""
 
     measure: Callable[[argparse.Namespace, Path], dict[str, Any]]
     missed: Callable[[Mapping[str, Any]], list[str]]

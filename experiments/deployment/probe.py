@@ -119,7 +119,7 @@ def inventory(site: Site, watched: str) -> dict[str, Any]:
 
 
 def figures(text: str) -> dict[str, float]:
-    """What a reading of the host says, by name; lines that are no name and number are left out."""
+    """Figures in a reading of the host, by name; lines that are no name and number are left out."""
     words = (line.split() for line in text.splitlines())
     return {pair[0]: float(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
 

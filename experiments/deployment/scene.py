@@ -27,7 +27,7 @@ def hosts_missing() -> str:
 
 
 def ansible() -> str:
-    """What runs playbooks."""
+    """Path of the program that runs playbooks."""
     return "" if (BIN / "ansible-playbook").exists() else "there is no ansible-playbook: pip install ansible-core"
 
 

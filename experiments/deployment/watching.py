@@ -86,7 +86,7 @@ def watched(site: Site, book: str, *options: str, inventory: Any = None) -> Watc
 
 
 def tasks_of(events: Sequence[Mapping[str, Any]]) -> list[Task]:
-    """What a playbook did, from the beginnings of its tasks; the last event is its end."""
+    """Tasks of a playbook, from the beginnings of its tasks; the last event is its end."""
     return [
         Task(event["play"], event["role"], event["task"], following["at"] - event["at"])
         for event, following in pairwise(events)

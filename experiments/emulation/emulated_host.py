@@ -27,7 +27,7 @@ JITTER_STEPS = 200  #: sampling ends up to so many microseconds before its momen
 
 
 class Common:
-    """What all emulated hosts share."""
+    """Values that all emulated hosts share."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -38,13 +38,13 @@ class Common:
         self.serials = first_serials(workload)
 
     def frame_bytes(self) -> int:
-        """What a frame takes at most, in a ring as well."""
+        """Bytes that a frame takes at most, in a ring as well."""
         rows = self.workload.entities + 1
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.workload.metrics
 
 
 class HostWriter(Served, Protocol):
-    """What an emulated host needs of a writer: ``acquisition.outbox.writer.Writer`` has it."""
+    """Part of a writer that an emulated host needs: ``acquisition.outbox.writer.Writer`` has it."""
 
     @property
     def problem(self) -> str:
@@ -86,7 +86,7 @@ class SampledHost(ABC):
     @property
     @abstractmethod
     def window(self) -> SendWindow:
-        """What the writer knows of its frames, tables included: made, accepted, applied, sent again."""
+        """Window of the writer over its frames, tables included: made, accepted, applied, sent again."""
 
     @property
     def problem(self) -> str:
@@ -142,7 +142,7 @@ class SampledHost(ABC):
 
 
 class Held(NamedTuple):
-    """What an outbox holds in memory: at most so many frames and seconds."""
+    """Limits of an outbox in memory: at most so many frames and seconds."""
 
     frames: int
     seconds: float
@@ -183,7 +183,7 @@ class EmulatedHost(SampledHost):
 
     @property
     def window(self) -> SendWindow:
-        """What the writer knows of its frames."""
+        """Window of the writer over its frames."""
         return self._outbox.window(self._common.set_id)
 
     def waiting(self) -> int:

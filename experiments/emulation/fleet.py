@@ -18,7 +18,7 @@ _LONGEST_WAIT = 0.02
 
 
 class Served(Protocol):
-    """What the event loop needs of a writer: ``acquisition.outbox.writer.Writer`` has it."""
+    """Part of a writer that the event loop needs: ``acquisition.outbox.writer.Writer`` has it."""
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
@@ -43,7 +43,7 @@ class FleetHost(Protocol):
 
     @property
     def writer(self) -> Served:
-        """What sends its frames."""
+        """Writer that sends its frames."""
 
     def early(self) -> float:
         """Seconds by which the next sampling ends before it is due."""
@@ -65,7 +65,7 @@ class Acknowledged(FleetHost, Protocol):
 
     @property
     def problem(self) -> str:
-        """What keeps frames from going out."""
+        """Problem that keeps frames from going out."""
 
 
 HostT = TypeVar("HostT", bound=FleetHost)
@@ -73,8 +73,8 @@ AcknowledgedT = TypeVar("AcknowledgedT", bound=Acknowledged)
 
 
 class Counts(NamedTuple):
-    """What all hosts have made so far, in frames (tables not included) and samples; ``lag_seconds``
-    is the most by which a frame was made later than it was due, ``missed`` ticks were skipped."""
+    """Counts of all that hosts have made so far, in frames (tables not included) and samples; ``lag_seconds`` is the
+    most by which a frame was made later than it was due, ``missed`` ticks were skipped."""
 
     frames: int
     samples: int

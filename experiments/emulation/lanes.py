@@ -39,7 +39,7 @@ class Outcome(IntEnum):
 
 
 class Lane(ctypes.Structure):
-    """What a frame of a host is made from; ``plain`` says whether C may make it before ``due``."""
+    """Parts that a frame of a host is made from; ``plain`` says whether C may make it before ``due``."""
 
     _fields_ = (
         ("host", c_uint64), ("epoch", c_uint64), ("last", c_uint64), ("made", c_uint64), ("frames", c_uint64),
@@ -49,7 +49,7 @@ class Lane(ctypes.Structure):
 
 
 class Common(ctypes.Structure):
-    """What all frames have in common."""
+    """Values that all frames have in common."""
 
     _fields_ = (
         ("values", c_void_p), ("codes", c_void_p), ("invalid_before", c_void_p), ("interval", c_double),
@@ -65,7 +65,7 @@ class NativeTurn(ctypes.Structure):
 
 
 class Done(ctypes.Structure):
-    """What a call has done; ``turn`` is the next one."""
+    """Result of a call; ``turn`` is the next one."""
 
     _fields_ = (
         ("frames", c_uint64), ("samples", c_uint64), ("missed", c_uint64), ("lag", c_double), ("turn", c_uint32),

@@ -35,7 +35,7 @@ _CURSOR, _POSITION, _STATUS = (-1, 0), (-2, 0), (-3, 0)
 
 
 class LeanWriter:
-    """What ``experiments.emulation.fleet`` and ``SampledHost`` need of ``acquisition.outbox.writer.Writer``."""
+    """Part that ``experiments.emulation.fleet`` and ``SampledHost`` need of ``acquisition.outbox.writer.Writer``."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class LeanWriter:
 
     @property
     def problem(self) -> str:
-        """What keeps frames from going out, "" when nothing does."""
+        """Problem that keeps frames from going out, "" when there is none."""
         return self._sender.problem
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
-        """What to poll. That frames were stored can wait until positions are asked for again, and positions that are
-        asked for rarely as well: nobody wakes for it."""
+        """Descriptor and events to poll. That frames were stored can wait until positions are asked for again, and
+        positions that are asked for rarely as well: nobody wakes for it."""
         descriptor, events, generation = self._sender.waits_for
         patient = not self._asked or self._interval >= _RARELY
         quiet = self._sender.ready and patient and not self._sender.blocked
@@ -261,7 +261,7 @@ class LeanHost(SampledHost):
 
     @property
     def window(self) -> SendWindow:
-        """What was made and applied."""
+        """Window over what was made and applied."""
         self.writer.catch_up()
         return self._window
 

@@ -95,7 +95,7 @@ def is_reached(goals: list[tuple[SendWindow, int]]) -> bool:
 
 
 def errors(load: Load) -> dict[str, int]:
-    """What has ended connections of hosts so far, by kind."""
+    """Errors that have ended connections of hosts so far, by kind."""
     found: Counter[str] = Counter()
     for host in load.hosts:
         found.update(host.writer.account()["errors"])

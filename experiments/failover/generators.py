@@ -76,7 +76,7 @@ class Generators:
         return max(float(answer["at"]) for answer in answers)
 
     def errors(self) -> Counter[str]:
-        """What has ended connections of hosts so far, by kind."""
+        """Errors that have ended connections of hosts so far, by kind."""
         found: Counter[str] = Counter()
         for answer in self._ask({"do": "errors"}, 0.0):
             found.update(answer["errors"])

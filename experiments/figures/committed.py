@@ -19,7 +19,7 @@ Entries = dict[str, dict[str, dict[str, Any]]]
 
 
 def load() -> Entries:
-    """What is committed; nothing without the file."""
+    """Committed entries; none without the file."""
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
@@ -31,7 +31,7 @@ def keep(measured: Measured, full: bool) -> None:
 
 
 def entry(measured: Measured, full: bool) -> dict[str, Any]:
-    """What is kept of a row that was measured just now."""
+    """Entry to keep of a row that was measured just now."""
     row = measured.row
     return {
         **machine.provenance(list(row.command(full)), f"experiments.{row.program}"),

@@ -160,7 +160,7 @@ def _write(
 
 
 def _fields(fields: Any, random: Random) -> list[Any]:
-    """What XADD takes of a case of ``frames``, or many random fields."""
+    """Arguments of XADD for a case of ``frames``, or many random fields."""
     if random.getrandbits(6) == 0:
         return [random.randbytes(random.getrandbits(5)) for _ in range(2 * (1 + random.getrandbits(9)))]
     made = list(fields or ())
@@ -258,7 +258,7 @@ def _rejected(cluster: Cluster, layout: Layout) -> tuple[int, int]:
 
 
 def _judge(parts: Pipeline, reports: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the emulated hosts."""
+    """Problems of the emulated hosts."""
     _, verdict = parts.verify(reports)
     failures = list(verdict.examples[:3])
     if not all(report["drained"] for report in reports):

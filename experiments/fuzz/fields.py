@@ -56,7 +56,7 @@ class Session(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What decoders let pass, and what they refused."""
+    """Counts of what decoders let pass, and of what they refused."""
 
     taken: int
     refused: int

@@ -46,7 +46,7 @@ class Session(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of it: lines that were read, rows that came out, their VALID samples and all samples."""
+    """Outcome of a case: lines that were read, rows that came out, their VALID samples and all samples."""
 
     lines: int
     readings: int

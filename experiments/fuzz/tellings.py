@@ -41,7 +41,7 @@ _BYTES = (
 
 
 def _seen(busy: float, blind: str = "") -> Decided:
-    """What the rule says of one host."""
+    """Verdict of the rule on one host."""
     values = (busy,) * 30
     reading = Reading(CPU, busy, 0.01, 0.0, busy, "VALID", 0.5, 0.0, None, values, values, unit="ratio")
     host = Host(f"{_HOT_HOST:016x}", "h", age_seconds=0.5, readings={CPU: reading})
@@ -59,7 +59,7 @@ class _Shards:
         self._replies = {"HGETALL": list(field), "GET": layout.encode(_LAYOUT).encode()}
 
     def gather(self, commands: Sequence[Command]) -> list[Any]:
-        """What was left where a hash is read, the layout for its copies, 1 for reported events."""
+        """Replies: what was left where a hash is read, the layout for its copies, 1 for reported events."""
         for _, command in commands:
             pack(command)
         return [self._replies.get(command[0], 1) for _, command in commands]
@@ -106,7 +106,7 @@ def use_told(data: bytes) -> bool:
 
 
 def use_event(data: bytes) -> bool:
-    """What the archiver makes rows of."""
+    """Check an event of which the archiver makes rows; False where it takes none."""
     found = _happened((b"1700000000000-0", data.split(_END)))
     if found is None:
         return False

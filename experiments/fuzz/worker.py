@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _failure(order: dict[str, Any], kind: ModuleType, case: Any, number: int, error: Exception) -> dict[str, Any]:
-    """What went wrong, with the input saved."""
+    """Failure, with the input saved."""
     directory = Path(order["failures"])
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{order['kind']}-seed{order['seed']}-case{number}.txt"

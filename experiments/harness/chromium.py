@@ -111,7 +111,7 @@ class Page:
             self.call("Input.dispatchKeyEvent", type="keyUp", **known)
 
     def media(self, scheme: str) -> None:
-        """What the system prefers: ``dark`` or ``light``."""
+        """Set the colour scheme that the system prefers: ``dark`` or ``light``."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def size(self, width: int, height: int) -> None:

@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def figures(watch: Watch) -> dict[str, Any]:
-    """What was measured since the beginning."""
+    """Figures measured since the beginning."""
     return {
         "freshness_ms": percentiles(watch.milliseconds),
         "readings": len(watch.milliseconds),

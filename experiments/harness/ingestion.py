@@ -62,8 +62,8 @@ def measure(options: Options) -> dict[str, Any]:
 
 
 def _rates(before: Moment, after: Moment) -> dict[str, Any]:
-    """What went through per second of the window. Stored samples are the shards' own count of
-    entries times the samples of an average entry, tables included."""
+    """Rates per second of the window. Stored samples are the shards' own count of entries times the samples of an
+    average entry, tables included."""
     seconds = after.usage.at - before.usage.at
     frames = after.offered.frames - before.offered.frames
     offered = after.offered.samples - before.offered.samples

@@ -84,7 +84,7 @@ def changed_since(earlier: str, paths: Sequence[str], root: Path = _ROOT) -> boo
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """What git says; None outside a checkout, or when it does not know."""
+    """Output of git; None outside a checkout, or when it fails."""
     command = ["git", "--no-optional-locks", "-C", str(root), *arguments]  # a lock would outlive a signal
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -56,7 +56,7 @@ class Options:
 
     @property
     def workload(self) -> Workload:
-        """What is emulated."""
+        """Emulated workload."""
         interval = _CLOSED_LOOP_INTERVAL if self.closed_loop else 1.0 / self.rate
         return Workload(
             self.hosts, self.entities, self.metrics, interval, self.seed, self.invalid, self.churn, self.longest_run
@@ -71,7 +71,7 @@ class Options:
 
     @property
     def held_frames(self) -> int:
-        """What an emulated outbox holds: what may be outstanding and some more."""
+        """Frames that an emulated outbox holds: what may be outstanding and some more."""
         if self.closed_loop:
             return self.outstanding + 16
         return max(8, round(self.held_seconds * self.rate))

@@ -83,7 +83,7 @@ def require_positive(given: argparse.Namespace, *names: str) -> None:
 def document(
     experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any], missed: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What was measured, with where it comes from; it has passed if there are no ``failures``, for which it does not
+    """Document of what was measured, with its origin; it has passed if there are no ``failures``, for which it does not
     count, and no targets were ``missed``."""
     return {
         **machine.provenance(argv, f"experiments.{experiment}"),

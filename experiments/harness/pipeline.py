@@ -92,11 +92,11 @@ class Pipeline:
             child.send({"do": do, **order})
 
     def measure_freshness(self) -> None:
-        """What the reader measures counts from now on."""
+        """Have the reader's measurements count from now on."""
         self.reader.send({"do": "begin"})
 
     def freshness(self) -> dict[str, Any]:
-        """What the reader has measured since."""
+        """Figures that the reader has measured since."""
         self.reader.send({"do": "end"})
         return self.reader.receive(_ANSWER_SECONDS)
 
@@ -108,7 +108,7 @@ class Pipeline:
         return Moment(offered, shard_counts.read(self.cluster), read, each)
 
     def offered(self) -> Counts:
-        """What all generators have made."""
+        """Counts of all that generators have made."""
         self.tell("mark")
         return _add([Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators])
 

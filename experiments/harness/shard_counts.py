@@ -96,7 +96,7 @@ def info(cluster: Cluster, section: str) -> list[dict[str, str]]:
 
 
 def ask_all(cluster: Cluster, *command: object) -> list[Any]:
-    """What every shard answers to a command. Raises ShardError when one does not."""
+    """Answers of all shards to a command. Raises ShardError when one does not."""
     replies = []
     for address in cluster.masters():
         with closing(cluster.connect(address)) as connection:

@@ -44,7 +44,7 @@ class Verdict(NamedTuple):
 
 
 class _History(NamedTuple):
-    """What one host made: the rows of each frame and its monotonic time."""
+    """History of one host: the rows of each frame and its monotonic time."""
 
     members: list[Members]
     times: Sequence[float]

@@ -97,7 +97,7 @@ def _open_sources(bed: Testbed, stack: contextlib.ExitStack) -> dict[str, str]:
 
 
 def _prepare(directory: Path, name: str, known: Mapping[str, str]) -> Path:
-    """What a host has on its disk before its first start."""
+    """Prepare the disk of a host for its first start."""
     home = directory / name
     upper = home / "upper"
     for each in (upper / "etc" / "ssh", upper / "root" / ".ssh", home / "work", home / "root"):

@@ -48,7 +48,7 @@ class Host:
 
     @property
     def files(self) -> Path:
-        """What it has written to its disk, from the root on; to be written only while it has no power."""
+        """Files that it has written to its disk, from the root on; to be written only while it has no power."""
         return self._directory / "upper"
 
     def begin(self) -> None:
@@ -85,14 +85,14 @@ class Host:
         self.wait()
 
     def ssh(self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS) -> str:
-        """What a command of its shell, run by root, prints when it is ``given`` that. Raises HostError."""
+        """Output of a command of its shell, run by root, when it is ``given`` that. Raises HostError."""
         done = self.try_ssh(command, given=given, seconds=seconds)
         if done.returncode:
             raise HostError(f"{self.name}: {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def command(self, words: str) -> list[str]:
-        """What runs a command of its shell as root, for those who start it themselves."""
+        """Command line that runs a command of its shell as root, for those who start it themselves."""
         return [*self._ssh, words]
 
     def try_ssh(
@@ -116,7 +116,7 @@ class Host:
         )
 
     def journal(self, unit: str, *options: str) -> str:
-        """What a unit has said since the host's start."""
+        """Journal of a unit since the host's start."""
         return self.ssh(f"journalctl --boot --no-pager --output=short-precise --unit={unit} {' '.join(options)}")
 
     def cgroups(self) -> list[Path]:
@@ -124,7 +124,7 @@ class Host:
         return [*CGROUPS.glob(self._cgroup), *CGROUPS.glob(f"*/{self._cgroup}")]
 
     def said(self) -> str:
-        """What it has said on its console: for those who wait for it in vain."""
+        """Text on its console: for those who wait for it in vain."""
         files = self._directory / "box", self._directory / "console"
         return f"{self.name}:\n" + "".join(file.read_text(errors="replace")[-2000:] for file in files if file.exists())
 

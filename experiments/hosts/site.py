@@ -78,7 +78,7 @@ class Site(NamedTuple):
                 run.wait()
 
     def _command(self, book: str, options: Sequence[str], inventory: Any) -> tuple[list[str], dict[str, str]]:
-        """What runs a playbook, and what its environment is beside the caller's."""
+        """Command that runs a playbook, and its environment beside the caller's."""
         file = self.directory / "hosts.json"
         file.write_text(json.dumps(inventory or self.inventory()))
         environment = {
@@ -89,7 +89,7 @@ class Site(NamedTuple):
         return [str(BIN / "ansible-playbook"), "-i", str(file), book, *options], environment
 
     def shows(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """What the controller's command prints."""
+        """Output of the controller's command."""
         config = str(self.directory / "secrets" / f"{user}.toml")
         return subprocess.run(
             [str(BIN / "shardpulse"), *words, "--config", config],
@@ -131,7 +131,7 @@ def build_wheels(wheels: Path, python: str = tree.PYTHON, told: Mapping[str, str
 
 
 def needed_wheels(python: str = tree.PYTHON, told: Mapping[str, str] = _NOTHING) -> Path:
-    """What all parts need with the hosts' Python, collected once. Raises CannotCreateError."""
+    """Wheels that all parts need with the hosts' Python, collected once. Raises CannotCreateError."""
     constraints = (DEPLOY / "constraints.txt").read_text()
 
     def collect(part: Path) -> None:
@@ -150,7 +150,7 @@ def _build(*words: str, told: Mapping[str, str]) -> None:
 
 
 def said(done: subprocess.CompletedProcess[str], hosts: Mapping[str, Host]) -> str:
-    """What a playbook said in the end, and the journals of all parts."""
+    """Last output of a playbook, and the journals of all parts."""
     journals = [
         f"{host}\n{host.try_ssh('journalctl -u shardpulse* -n 30 --no-pager').stdout}" for host in hosts.values()
     ]

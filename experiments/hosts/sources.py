@@ -42,7 +42,7 @@ def usual() -> list[Source]:
 
 @contextmanager
 def forwarding(pairs: Sequence[tuple[str, Source]]) -> Iterator[None]:
-    """What comes to these addresses, which are of this machine, goes to these sources."""
+    """Forward what comes to these addresses, which are of this machine, to these sources."""
     words = [f"{address}:{source.port}={source.name}:{source.port}" for address, source in pairs]
     command = [sys.executable, "-c", "from experiments.hosts import sources; sources.main()", *words]
     with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -47,7 +47,7 @@ rm "$part.root/usr/sbin/policy-rc.d" "$part.root/etc/resolv.conf"
 
 
 def layers(packages: Sequence[str] = (), suite: str = SUITE) -> list[Path]:
-    """What a host's tree consists of, the uppermost first: the Debian, and above it these packages if any.
+    """Layers that a host's tree consists of, the uppermost first: the Debian, and above it these packages if any.
 
     Raises DebianError.
     """

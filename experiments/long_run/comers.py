@@ -50,7 +50,7 @@ class Comer:
         return Entity(entity_id(kind, name, self.name), kind, name, self.name, name)
 
     def commands(self, now: float) -> Iterator[Command]:
-        """What it sends in this second, tables at first."""
+        """Commands that it sends in this second, tables at first."""
         for each, entities in self._sets:
             if not self.seconds:
                 names = Table(self.name, each.name, 1.0, "comers", True, each.metrics, tuple(entities))

@@ -145,7 +145,7 @@ def _ask(connection: http.client.HTTPConnection) -> dict[str, Any]:
 
 
 def figures_of(told: Sequence[Told]) -> dict[str, Any]:
-    """What the steps of a run come to; parts of delays are of those that were detected."""
+    """Figures of the steps of a run; parts of delays are of those that were detected."""
     pairs = [(each.onset, each.sampled, each.answered) for each in told]
     known = [(onset, sampled, answered) for onset, sampled, answered in pairs if sampled and answered]
     delays = [answered - onset for onset, _, answered in known]

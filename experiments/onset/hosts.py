@@ -44,7 +44,7 @@ class SteppedHost:
 
     @property
     def problem(self) -> str:
-        """What keeps frames from going out."""
+        """Problem that keeps frames from going out."""
         return self.writer.problem
 
     def waiting(self) -> int:

@@ -89,7 +89,7 @@ def _cores(records: Records) -> float | None:
 
 
 def _ended(records: Records, system: str) -> str:
-    """What ended the series of a system."""
+    """Reason why the series of a system ended."""
     if missing := records.of(system, PROBE, NO_ROOM).over("h"):
         return f"memory of this machine for {min(missing):g} hosts x {_SETS} probes ends it before the database does"
     tried = records.of(system, DATABASE, KEPT_UP).over("h")

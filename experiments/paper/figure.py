@@ -86,7 +86,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Records:
-    """What was measured for a figure, in the order of its points."""
+    """Records measured for a figure, in the order of its points."""
 
     all: Sequence[Record] = field(default_factory=tuple)
 

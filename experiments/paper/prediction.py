@@ -20,7 +20,7 @@ _SECONDS = 2.0
 
 
 class Machine(NamedTuple):
-    """What one machine has: cores, bytes of memory, bytes per second of its network."""
+    """Capacity of one machine: cores, bytes of memory, bytes per second of its network."""
 
     cores: int
     memory: float
@@ -28,8 +28,8 @@ class Machine(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What is linear in the number of hosts: bytes of memory of shards and filter without any and per host, and bytes
-    per second that a host's frames are on the network. The filter runs beside the shards."""
+    """Demand that is linear in the number of hosts: bytes of memory of shards and filter without any and per host, and
+    bytes per second that a host's frames are on the network. The filter runs beside the shards."""
 
     memory: float
     memory_per_host: float

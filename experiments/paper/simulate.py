@@ -51,8 +51,8 @@ class Costs(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """What is simulated: ``hosts`` of ``samples`` each send ``rate`` frames a second to ``shards``, ``workers`` filter
-    them, and a reader asks for ``watched`` partitions every ``poll`` seconds."""
+    """Setup of a simulation: ``hosts`` of ``samples`` each send ``rate`` frames a second to ``shards``, ``workers``
+    filter them, and a reader asks for ``watched`` partitions every ``poll`` seconds."""
 
     hosts: int
     samples: int = 1515
@@ -239,7 +239,7 @@ class _Worker:
             partition.listens = True
 
     def _take(self, now: float) -> list[tuple[_Partition, list[float]]]:
-        """What one turn takes up."""
+        """Frames that one turn takes up."""
         taken, samples = [], 0
         while self._ready and self._ready[0][0] <= now and samples < self._pace.turn_samples:
             partition = self._run.partitions[heapq.heappop(self._ready)[1]]

@@ -49,7 +49,8 @@ class Checked(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What follows from the measured points: service times, memory and network per host, and a machine as this one."""
+    """Model that follows from the measured points: service times, memory and network per host, and a machine as this
+    one."""
 
     costs: Costs
     demand: Demand

@@ -42,7 +42,7 @@ _MOST = {"moves": 7.0, "overload_seconds": 60.0, "hot_destinations": 0.0, "relie
 
 
 class Ran(NamedTuple):
-    """What one run has counted."""
+    """Counts of one run."""
 
     moves: int
     overload_seconds: int

@@ -92,7 +92,7 @@ def _reading(metric: str, mean: float, last: float | None = None, inputs: Decisi
 
 
 def _inputs(recent: Doubles) -> DecisionInputs:
-    """What the filter keeps beside the average for the default rule; what that does not ask for is 0."""
+    """Inputs that the filter keeps beside the average for the default rule; what that does not ask for is 0."""
     counted, flat = recent[-_COUNTED:], recent[-_PLATEAU:]
     upper = float(np.percentile(recent, 75))
     return DecisionInputs(

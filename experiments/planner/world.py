@@ -76,14 +76,14 @@ class World:
         self.ways.append(Way(vm, target, self.second + self.migration_seconds))
 
     def level_of_vms(self) -> Doubles:
-        """What VMs ask for without noise, ratios of a host (V,)."""
+        """Levels that VMs ask for without noise, ratios of a host (V,)."""
         return self._risen if self.second >= 0 else self._calm
 
     def levels(self) -> Doubles:
-        """What is asked of hosts without noise (H,)."""
+        """Levels asked of hosts without noise (H,)."""
         return np.bincount(self.place, self.level_of_vms(), self.size.hosts).astype(np.float64)
 
     def used(self) -> tuple[Doubles, Doubles]:
-        """What hosts (H,) and VMs (V,) use: a full host gives each VM less than it asks for."""
+        """Use of hosts (H,) and VMs (V,): a full host gives each VM less than it asks for."""
         wanted = np.bincount(self.place, self.demand, self.size.hosts)
         return np.minimum(wanted, 1.0), self.demand / np.maximum(wanted, 1.0)[self.place]

@@ -189,7 +189,7 @@ def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
 
 
 def written(shards: Shards | TlsShards, host: str, processes: int, vms: int = 0) -> dict[str, float]:
-    """What the probe says about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
+    """Figures of the probe about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
     with closing(shards.connect()) as cluster:
         tag = read_layout(cluster).tag_of(host_id(host))
         data = cluster.call(keys.raw(tag), "GET", keys.status(tag, host_id(host)))

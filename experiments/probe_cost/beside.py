@@ -106,8 +106,8 @@ def crowd(idle: int, forks: float, vms: int, directory: Path) -> Iterator[None]:
 
 
 def sent(pid: int) -> dict[str, int]:
-    """What the TCP connections of a process have sent so far (``ss``, tcp(7)): bytes, and packets with and without
-    data; empty where ss cannot be had or does not say."""
+    """Traffic that the TCP connections of a process have sent so far (``ss``, tcp(7)): bytes, and packets with and
+    without data; empty where ss cannot be had or does not say."""
     if shutil.which("ss") is None:
         return {}
     done = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=False)

@@ -102,7 +102,7 @@ class Agent:
         return {"message": talking.receive(_HEAR_SECONDS)} if talking.speaks(_HEAR_SECONDS) else {}
 
     def _ended(self) -> Answer:
-        """What has ended although nobody has ended it, and the last that it said."""
+        """Programs that have ended although nobody has ended them, and the last that it said."""
         found = {name: self._last_words(name) for name, part in self._parts.items() if part.code is not None}
         if self._shard is not None and not self._shard[0].alive:
             found[SHARD] = process.last_words(self._home / SHARD)

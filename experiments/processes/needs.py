@@ -19,7 +19,7 @@ Need = Callable[[], str]
 
 
 def lacking(*needs: Need) -> str:
-    """What is missing, all of it in one line; "" when nothing is."""
+    """Missing tools, all in one line; "" when nothing is."""
     return "; ".join(filter(None, (missing() for missing in needs)))
 
 

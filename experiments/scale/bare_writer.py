@@ -47,7 +47,7 @@ class BareHost:
 
     @property
     def writer(self) -> BareHost:
-        """What the event loop serves."""
+        """Host that the event loop serves."""
         return self
 
     def early(self) -> float:

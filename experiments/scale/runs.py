@@ -42,7 +42,7 @@ class Target(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a row of the table found: its targets, its figures, and why a run in it does not count."""
+    """Result of a row of the table: its targets, its figures, and why a run in it does not count."""
 
     targets: list[Target]
     figures: dict[str, Any]

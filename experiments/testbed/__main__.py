@@ -108,7 +108,7 @@ def _impossible(wanted: Topology) -> dict[str, str]:
 
 
 def _left_as_they_are(wanted: Topology) -> list[str]:
-    """What of a topology does not hold on machines of an inventory."""
+    """Parts of a topology that do not hold on machines of an inventory."""
     links = sum(host.kind.link != topology.Conditions() for host in wanted.hosts)
     clocks = sum(host.kind.clock_offset_seconds != 0 for host in wanted.hosts)
     found = [f"links of {links} hosts are left as they are there"] if links else []

@@ -71,7 +71,7 @@ def has_process_namespaces() -> bool:
 
 
 def clock_library() -> Path | None:
-    """What gives processes a clock that is wrong (libfaketime of Debian); None where it is not installed."""
+    """Library that gives processes a clock that is wrong (libfaketime of Debian); None where it is not installed."""
     return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 

@@ -30,7 +30,7 @@ _SMALLEST_BURST = 32_000
 
 
 class Conditions(NamedTuple):
-    """What a link does to packets, in each direction. Times in seconds, ``loss`` as a probability,
+    """Effect of a link on packets, in each direction. Times in seconds, ``loss`` as a probability,
     ``rate`` in bits per second (0: as fast as it can)."""
 
     delay: float = 0.0

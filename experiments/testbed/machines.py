@@ -89,12 +89,12 @@ def _set(link: Link, wanted: Conditions) -> None:
 
 
 def _apart(name: str) -> list[str]:
-    """What runs a command as the first process of a host, under its name, where the kernel lets us."""
+    """Command that runs another as the first process of a host, under its name, where the kernel lets us."""
     unshare, *rest = capability.APART
     return [str(path_of(unshare)), *rest, name] if capability.has_process_namespaces() else []
 
 
 def _clock(offset: float) -> dict[str, str]:
-    """What parts have in their environment whose wall clock is wrong. The monotonic one is, too, and as steady: with
+    """Environment of parts whose wall clock is wrong. The monotonic one is, too, and as steady: with
     FAKETIME_DONT_FAKE_MONOTONIC, time.sleep fails (libfaketime 0.9.10)."""
     return {"LD_PRELOAD": str(capability.clock_library()), "FAKETIME": f"{offset:+f}"}

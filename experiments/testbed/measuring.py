@@ -60,7 +60,7 @@ def accounts(pipeline: Pipeline) -> tuple[dict[str, dict[str, int]], list[str]]:
 
 
 def rows(topology: Topology, seen: Seen, counts: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """What is known of each host, as JSON objects; figures only of those that sample."""
+    """Known facts of each host, as JSON objects; figures only of those that sample."""
     made = []
     for host in topology.hosts:
         row: dict[str, Any] = {"host": host.name, "runs": _runs(host)}

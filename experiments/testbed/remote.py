@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 
 def missing() -> str:
-    """What is lacking here for machines of an inventory; "" when nothing is."""
+    """Requirements that are lacking here for machines of an inventory; "" when nothing is."""
     absent = "" if _ansible() else "there is no ansible-inventory: pip install ansible-core"
     return absent or ("" if path_of("ssh") else "there is no ssh: apt install openssh-client")
 

@@ -109,7 +109,7 @@ class Pipeline:
         order(self._emulating, "tell", lambda machine: {"part": _EMULATED, "message": message(machine)})
 
     def _hear_emulated(self, seconds: float) -> list[dict[str, Any]]:
-        """What the hosts of each machine answer. Raises TemporaryError that names one that does not in time."""
+        """Answers of the hosts of each machine. Raises TemporaryError that names one that does not in time."""
         heard: list[dict[str, Any]] = []
         silent, deadline = self._emulating, time.monotonic() + seconds
         while silent:
@@ -149,7 +149,7 @@ class Pipeline:
         pause()
 
     def _shard_files(self, staged: Path, machine: Machine, found: dict[str, Any]) -> dict[str, str]:
-        """What its directory holds, made in ``staged``."""
+        """Files of its directory, made in ``staged``."""
         place, ours = f"{machine.place}/{SHARD}", access.server()
         module = ours.tls_module if found["path"] == ours.path else ""  # Debian's server has TLS built in
         emulated = sum(each.host.kind.emulated for each in self.machines)
@@ -181,7 +181,7 @@ class Pipeline:
         return self._access._replace(directory=Path(machine.place))
 
     def _files(self, role: str, user: str, machine: Machine) -> dict[str, dict[str, str]]:
-        """What a part needs there: its configuration, its password, and whom to believe."""
+        """Files that a part needs there: its configuration, its password, and whom to believe."""
         there, place = self._there(machine), Path(machine.place)
         password, ca = there.password_file(user), there.ca
         text = there.section(user, self.addresses)
@@ -198,7 +198,7 @@ class Pipeline:
         return {"files": files}
 
     def _task(self, machine: Machine) -> dict[str, Any]:
-        """What ``experiments.emulation.generator`` wants to know."""
+        """Task for ``experiments.emulation.generator``."""
         kind, first = machine.host.kind, machine.host.first
         everybody = max(each.host.first + each.host.kind.emulated for each in self.machines)
         workload = Workload(everybody, kind.entities, kind.metrics, self.topology.interval)

@@ -39,7 +39,7 @@ _LONGEST_NAME = 50
 
 
 class Conditions(Table):
-    """What a link does to packets in each direction. A rate of 0 is no limit."""
+    """Effect of a link on packets in each direction. A rate of 0 is no limit."""
 
     delay_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
     jitter_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
@@ -48,7 +48,7 @@ class Conditions(Table):
 
 
 class Kind(Table):
-    """What a host is, and how many of them there are."""
+    """Kind of a host, and how many there are of it."""
 
     count: Annotated[int, Meta(ge=1, le=MOST_HOSTS)] = 1
     shard: bool = False

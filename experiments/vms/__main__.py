@@ -152,7 +152,7 @@ def _absent(name: str) -> str:
 
 
 def _compared(found: dict[str, Cost]) -> dict[str, Any]:
-    """What each adds in cores with and without the share of qemu, and how many times that of the probe that is."""
+    """Cores that each adds with and without the share of qemu, and how many times that of the probe that is."""
     idle = found[NOBODY]
     made: dict[str, Any] = {}
     for name, cost in found.items():

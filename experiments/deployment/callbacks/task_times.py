@@ -18,7 +18,7 @@ description: play, role and name of each task, with CLOCK_MONOTONIC, as lines of
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """What Ansible looks for."""
+    """Callback plugin that Ansible looks for."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
