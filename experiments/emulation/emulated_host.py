@@ -48,7 +48,7 @@ class HostWriter(Served, Protocol):
 
     @property
     def problem(self) -> str:
-        """What keeps frames from going out."""
+        """Problem that keeps frames from going out."""
 
     def wants_table(self, resource_set: int, /) -> bool:
         """Whether the filter may lack the names."""
@@ -90,7 +90,7 @@ class SampledHost(ABC):
 
     @property
     def problem(self) -> str:
-        """What keeps frames from going out."""
+        """Problem that keeps frames from going out."""
         return self.writer.problem
 
     def waiting(self) -> int:
