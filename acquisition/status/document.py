@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_UNBALANCED
 from acquisition.shards.servers.status import HEALTH
@@ -33,6 +33,8 @@ class Verdict(StrEnum):
     OK = "ok"
 
 
+#: Members of an account that stand before its counts.
+_WHOSE = ("host", "host_name", "resource_set", "report", "report_age", "epoch")
 _EXIT_CODES = {
     Verdict.UNBALANCED: EXIT_UNBALANCED,
     Verdict.BLIND: EXIT_TEMPORARY,
@@ -175,7 +177,12 @@ def _books(health: Health) -> _Values | None:
 
 
 def _sums(totals: Totals, without: dict[str, int] | None) -> _Values:
-    return {**totals._asdict(), "lost_by_reason": lost_by_reason(totals), "without_value": without}
+    return {
+        "accounts": totals.accounts,
+        **structs.asdict(totals),
+        "lost_by_reason": lost_by_reason(totals),
+        "without_value": without,
+    }
 
 
 def _archived(found: Archived | None, row: Account) -> _Values | None:
@@ -192,7 +199,8 @@ def _archived(found: Archived | None, row: Account) -> _Values | None:
 def _account(row: Account, set_names: Mapping[int, str]) -> _Values:
     """Ids in hexadecimal: 64 bits are more than a JSON number holds exactly everywhere (RFC 8259, section 6)."""
     return {
-        **row._asdict(),
+        **dict.fromkeys(_WHOSE),
+        **structs.asdict(row),
         "host": f"{row.host:016x}",
         "resource_set": set_names.get(row.resource_set, f"{row.resource_set:08x}"),
         "epoch": str(row.epoch),

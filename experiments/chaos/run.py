@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from acquisition.errors import ShardpulseError, TemporaryError
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile.books import Books
@@ -155,7 +157,7 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
     for generator in parts.generators:
         with _telling(failures):
             reports.append(generator.ask("report"))
-    evidence = {"writers": reports, "books": [row._asdict() for row in books.accounts] if books else []}
+    evidence = {"writers": reports, "books": [structs.asdict(row) for row in books.accounts] if books else []}
     (parts.directory / "evidence.json").write_text(json.dumps(evidence, indent=1, default=str) + "\n")
     seen = observer.read(installation.observations(parts.directory))
     return Outcome(failures, courses, began, seen, logs, books, findings, reports, drained, archived, overload)

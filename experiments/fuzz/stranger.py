@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from acquisition.link.cluster import Cluster
 from acquisition.snapshot import SnapshotReader
 from acquisition.snapshot.reconcile import books, registered
@@ -40,7 +42,7 @@ class Stranger:
         for snapshot in (self._reader.coherent(), self._reader.latest()):
             encode([row.mean for row in snapshot.rows()])
             encode([(row.host, row.entity, row.metric) for row in snapshot.rows()])
-        encode([account._asdict() for account in books.read(self._cluster, self._layout).accounts])
+        encode([structs.asdict(account) for account in books.read(self._cluster, self._layout).accounts])
         encode([row._asdict() for row in registered.read_archived(self._cluster, self._layout).values()])
 
     def _left(self, tag: str, field: fields.Field) -> tuple[str, tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from acquisition.errors import FrameError
 from acquisition.snapshot.reading import records
@@ -93,7 +94,7 @@ def _use_position(data: bytes) -> bool:
     causes.look([block], Visibility({}, [""]), _DUE.now, 10.0)
     _told(block.quality._asdict())
     account = balance(Source(HOST, "h", SET, REPORTED, 0.0), _SENT, known, b"9-0")
-    _told(account._asdict())
+    _told(structs.asdict(account))
     return True
 
 
@@ -125,7 +126,7 @@ def _use_status(data: bytes) -> bool:
         return False
     for number, row in known.sets.items():
         account = balance(Source(HOST, known.host_name, number, REPORTED, 0.0), row, _POSITION, b"9-0")
-        _told(account._asdict())
+        _told(structs.asdict(account))
     return True
 
 
@@ -146,7 +147,7 @@ def _use_record(data: bytes) -> bool:
     for judge in (records.judge_coherent, records.judge_latest):
         judge(block, data, TICK, _DUE)
     causes.look([block], Visibility({}, [""]), _DUE.now, 10.0)
-    _told([msgspec.structs.asdict(row) for row in rows_of([block], Selection.of())])
+    _told([structs.asdict(row) for row in rows_of([block], Selection.of())])
     return block.has_values
 
 

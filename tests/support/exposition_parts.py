@@ -54,7 +54,7 @@ def table(
 
 def account(host: str, name: str | None = None, **changes) -> Account:
     """A host whose books balance."""
-    counts = dict.fromkeys(Account._fields, 0) | {"made": 100, "applied": 90, "pending": 10}
+    counts = dict.fromkeys(Account.__struct_fields__, 0) | {"made": 100, "applied": 90, "pending": 10}
     counts |= {"host": host_id(host), "host_name": host if name is None else name, "resource_set": SET}
     counts |= {"report": REPORTED, "report_age": 1.5, "sheds": False, "wall": NOW, "interval": 1.0, "faults": ()}
     return Account(**(counts | changes))

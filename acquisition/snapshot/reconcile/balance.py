@@ -27,6 +27,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+from msgspec import Struct, structs
+
 from acquisition.wire import position
 from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus
@@ -40,23 +42,16 @@ ENDED = "ended"  #: the probe stopped in order, and all that it made has been re
 RENUMBERED = "renumbered"  #: it is of another epoch than what the filter has read since: as if absent
 
 
-class Account(NamedTuple):
-    """One (host, resource set, epoch), in samples unless it says frames.
+class Counts(Struct, frozen=True, kw_only=True):
+    """Counts of one account, or sums over many, in samples unless it says frames.
 
     ``missing``, ``unsent`` are parts of ``pending``: read past by the filter without being applied,
     and not yet acknowledged by a shard. ``dropped`` and ``shed`` are the probe's own counts, since its
     start, of what it gave up before it knew it applied (its ring was full, or no filter could read
     the frame), and of what it did not send because more is made than the pipeline takes. ``gaps``
-    counts gaps of unknown size (power cuts of the host, rings that were deleted). ``wall``, ``interval``
-    are those of the newest applied samples. ``faults`` are contradictions between the counts, in words.
+    counts gaps of unknown size (power cuts of the host, rings that were deleted).
     """
 
-    host: int
-    host_name: str  #: "" while the probe's own account is not here
-    resource_set: int
-    report: str  #: REPORTED, SILENT, ABSENT, DAMAGED, ENDED, RENUMBERED
-    report_age: float | None  #: seconds
-    epoch: int
     made: int
     before: int
     applied: int
@@ -69,17 +64,29 @@ class Account(NamedTuple):
     shed: int
     gaps: int
     frames: int
-    lost_frames: int
+    resent_frames: int
     refused_frames: int
     duplicate_frames: int
-    resent_frames: int
+
+
+class Account(Counts, frozen=True, kw_only=True):
+    """One (host, resource set, epoch). ``wall``, ``interval`` are those of the newest applied samples; ``faults`` are
+    contradictions between the counts, in words."""
+
+    host: int
+    host_name: str  #: "" while the probe's own account is not here
+    resource_set: int
+    report: str  #: REPORTED, SILENT, ABSENT, DAMAGED, ENDED, RENUMBERED
+    report_age: float | None  #: seconds
+    epoch: int
+    lost_frames: int
     go_backs: int
     sheds: bool  #: its probe sheds frames at this time
     contested: bool  #: a second sender uses the name of its host at this time
     misnamed: bool  #: its table gives its host the name of another one
     wall: float
     interval: float
-    faults: tuple[str, ...]
+    faults: tuple[str, ...] = ()
 
     @property
     def difference(self) -> int:
@@ -139,7 +146,7 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
     if known.flags & position.ENDED and not outstanding:
         source = source._replace(report=ENDED)
     account = Account(
-        *source,
+        **source._asdict(),
         epoch=known.epoch,
         made=made,
         before=known.before - lost_before,
@@ -163,9 +170,9 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
         misnamed=bool(known.flags & position.MISNAMED),
         wall=known.wall,
         interval=known.interval,
-        faults=(),
     )
-    return account._replace(faults=(*_impossible(known), *_uncounted(account), *_off_the_curve(sent, known)))
+    faults = (*_impossible(known), *_uncounted(account), *_off_the_curve(sent, known))
+    return structs.replace(account, faults=faults)
 
 
 def _unknown(sent: SetStatus | None) -> Position:

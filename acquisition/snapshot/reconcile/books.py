@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import PermissionRefused, ShardError, ShardpulseError
 from acquisition.link.cluster import Cluster
 from acquisition.link.resp import raise_for
-from acquisition.snapshot.reconcile.balance import ABSENT, SILENT, Account, Source, balance
+from acquisition.snapshot.reconcile.balance import ABSENT, SILENT, Account, Counts, Source, balance
 from acquisition.snapshot.reconcile.book_records import (
     cursor_in,
     failure_of,
@@ -61,27 +61,12 @@ class Books(NamedTuple):
         return named + self.problems + [f"partition {tag}: {reason}" for tag, reason in self.unreadable.items()]
 
 
-class Totals(NamedTuple):
-    """Sums over accounts, in samples unless it says frames. ``unbalanced``, ``unreported`` and ``silent`` count
-    accounts: what the last two made since their last report is unknown."""
+class Totals(Counts, frozen=True, kw_only=True):
+    """Sums over ``accounts``. ``unbalanced``, ``unreported`` and ``silent`` count some of these: what the last two made
+    since their last report is unknown."""
 
     accounts: int
-    made: int
-    before: int
-    applied: int
-    invalid: int
-    lost: int
-    pending: int
-    missing: int
-    unsent: int
     duplicated: int
-    dropped: int
-    shed: int
-    gaps: int
-    frames: int
-    resent_frames: int
-    refused_frames: int
-    duplicate_frames: int
     unbalanced: int
     unreported: int
     silent: int
@@ -159,7 +144,7 @@ def read_status(cluster: Cluster, layout: Layout, host: int) -> Status | None:
 def totals(accounts: Iterable[Account]) -> Totals:
     """The sums of many accounts."""
     rows = list(accounts)
-    summed = {name: sum(getattr(row, name) for row in rows) for name in Totals._fields if hasattr(Account, name)}
+    summed = {name: sum(getattr(row, name) for row in rows) for name in (*Counts.__struct_fields__, "duplicated")}
     return Totals(
         **summed,
         accounts=len(rows),
