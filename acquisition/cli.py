@@ -110,10 +110,10 @@ def _dispatch(argv: list[str]) -> int:
     try:
         return _load(name)(rest)
     except ModuleNotFoundError as error:
-        told = extras.missing(name, error)
-        if told is None or DEBUG in os.environ:
+        explained = extras.missing(name, error)
+        if explained is None or DEBUG in os.environ:
             raise
-        raise told from error
+        raise explained from error
 
 
 def _version() -> str:

@@ -187,7 +187,7 @@ class TroubleLog:
         self._warn: Callable[[str], None] = report.warn if isinstance(report, Category) else report
         self.count = 0
         self._clock = clock
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
         self._troubles: dict[str, _Trouble] = {}
 
     def tell(self, text: str, kind: str = "") -> None:
@@ -219,7 +219,7 @@ class TroubleLog:
             if text:
                 self.report(text)
             for kind in found.kinds:
-                self._told[f"{trouble} {kind}"] = self._clock()
+                self._reported[f"{trouble} {kind}"] = self._clock()
 
     def calm(self, trouble: str, seconds: float) -> bool:
         """Whether there was such a trouble, and has been nothing of it for so long."""
@@ -233,8 +233,8 @@ class TroubleLog:
 
     def _tell(self, text: str, kind: str) -> bool:
         now = self._clock()
-        if now - self._told.get(kind, float("-inf")) <= _EVERY:
+        if now - self._reported.get(kind, float("-inf")) <= _EVERY:
             return False
-        self._told[kind] = now
+        self._reported[kind] = now
         self._warn(text)
         return True

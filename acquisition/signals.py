@@ -40,15 +40,15 @@ def raising(numbers: Iterable[signal.Signals], made: Callable[[int], BaseExcepti
     before = {number: signal.getsignal(number) for number in numbers}
     before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
     insistence = _Insistence(made)
-    told = sys.unraisablehook
-    sys.unraisablehook = lambda dropped: None if insistence.has_raised(dropped) else told(dropped)
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda dropped: None if insistence.has_raised(dropped) else hook(dropped)
     for number in before:
         signal.signal(number, insistence.hear)
     try:
         yield
     finally:
         insistence.end()
-        sys.unraisablehook = told
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 

@@ -49,7 +49,7 @@ def ca(options: argparse.Namespace) -> int:
 
     made = making.authority(options.purpose, _now(), options.days)
     certificate, key = files.write(made, Path(options.dir), files.AUTHORITY)
-    print(f"{certificate}: {_told(made.certificate)}")
+    print(f"{certificate}: {_described(made.certificate)}")
     print(f"{key}: keep it on this machine, with a backup in a safe place")
     return EXIT_OK
 
@@ -61,7 +61,7 @@ def issue(options: argparse.Namespace) -> int:
 
     made = making.issue(files.read(Path(options.ca)), options.name, _now(), options.days)
     certificate, key = files.write(made, Path(options.out), options.name[0])
-    print(f"{certificate}: {_told(made.certificate)}")
+    print(f"{certificate}: {_described(made.certificate)}")
     print(f"{key}: only for the machine that the certificate names")
     return EXIT_OK
 
@@ -88,7 +88,7 @@ def show(options: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=2))
     else:
         for path, one in found:
-            print(f"{path}: {_told(one)}; {_state(one, options.days)}")
+            print(f"{path}: {_described(one)}; {_state(one, options.days)}")
     return EXIT_OK if all(row["state"] == "valid" for row in rows) else EXIT_FAILURE
 
 
@@ -106,7 +106,7 @@ def _state(one: x509.Certificate, days: int) -> str:
     return f"expires in {left} days" if left < days else "valid"
 
 
-def _told(one: x509.Certificate) -> str:
+def _described(one: x509.Certificate) -> str:
     from acquisition.certificates import making
 
     whose = ", ".join(making.names_of(one)) or one.subject.rfc4514_string()

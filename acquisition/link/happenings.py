@@ -27,12 +27,12 @@ VM_TWICE, VM_ONCE = "vm_runs_twice", "vm_runs_once"
 MISNAMED = "misnamed"  #: the tables of a host give it the name of another one
 _KEEP_ENTRIES = 1000  #: of a partition
 _KEEP_MILLISECONDS = 30 * 86_400_000
-#: KEYS: stream, hash of what was told; ARGV: name, state, when, turn, entries kept, milliseconds kept, fields.
+#: KEYS: stream, hash of the last states; ARGV: name, state, when, turn, entries kept, milliseconds kept, fields.
 _SCRIPT = """
-local told = redis.call('HGET', KEYS[2], ARGV[1]) or ''
-if ARGV[4] == 'change' and told == ARGV[2] then return 0 end
-if ARGV[4] == 'end' and told == '' then return 0 end
-if (ARGV[4] == 'begin' or ARGV[4] == 'remember') and told ~= '' then return 0 end
+local last = redis.call('HGET', KEYS[2], ARGV[1]) or ''
+if ARGV[4] == 'change' and last == ARGV[2] then return 0 end
+if ARGV[4] == 'end' and last == '' then return 0 end
+if (ARGV[4] == 'begin' or ARGV[4] == 'remember') and last ~= '' then return 0 end
 if ARGV[4] == 'remember' then
   local over = redis.call('HGET', KEYS[2], 'over:' .. ARGV[1])
   if over and tonumber(over) >= tonumber(ARGV[3]) then return 0 end
@@ -45,7 +45,7 @@ else
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[6])
 if #ARGV > 6 then
-  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[5], '*', 'before', told, unpack(ARGV, 7))
+  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[5], '*', 'before', last, unpack(ARGV, 7))
   redis.call('PEXPIRE', KEYS[1], ARGV[6])
 end
 return 1
@@ -57,7 +57,7 @@ class Turn(StrEnum):
 
     CHANGE = "change"  #: another one than before
     BEGIN = "begin"  #: there was none
-    REMEMBER = "remember"  #: the same, told later than it was seen: unless another one has told its end since
+    REMEMBER = "remember"  #: the same, recorded later than it was seen: unless another one has recorded its end since
     END = "end"  #: there was one, and now there is none
 
 
@@ -83,11 +83,11 @@ class Entry(NamedTuple):
     details: Mapping[str, Any]
 
 
-def commands(tag: str, told: Sequence[Happening]) -> list[Command]:
+def commands(tag: str, happened: Sequence[Happening]) -> list[Command]:
     """The commands that record the events of one partition, for ``Cluster.gather``."""
     stream, hash_of = keys.events(tag), keys.told(tag)
     made: list[Command] = []
-    for one in told:
+    for one in happened:
         since = str(round(one.since * 1000))
         rest = ("kind", one.kind, "host", one.host, "details", json.dumps(one.details)) if one.kind else ()
         made.append((stream, ("EVAL", _SCRIPT, 2, stream, hash_of, one.name, one.state, since, one.turn.value,

@@ -53,7 +53,7 @@ def master(options: argparse.Namespace) -> int:
     else:
         made = [os.urandom(signature.SECRET_SIZE)]
     files.write(path, files.masters_text(made), replace=options.rotate or options.forget)
-    print(f"{path}: {_masters_told(made)}")
+    print(f"{path}: {_masters_described(made)}")
     return EXIT_OK
 
 
@@ -68,35 +68,35 @@ def host(options: argparse.Namespace) -> int:
         path = Path(options.out) / f"{name}.key"
         key = signature.host_key(found, host_id(name))
         files.write(path, files.host_key_text(host_id(name), key), replace=options.replace)
-        print(f"{path}: {_host_told(host_id(name), key)}")
+        print(f"{path}: {_host_described(host_id(name), key)}")
     return EXIT_OK
 
 
 def show(options: argparse.Namespace) -> int:
     """Show the purpose of secret files: the numbers of masters, the host of a key; never a secret."""
     for path in options.file:
-        print(f"{path}: {_told(path)}")
+        print(f"{path}: {_described(path)}")
     return EXIT_OK
 
 
-def _told(path: str) -> str:
+def _described(path: str) -> str:
     text = files.read(path, _LABEL)
     try:
-        return _host_told(*files.parse_host_key(text))
+        return _host_described(*files.parse_host_key(text))
     except DataError:
         pass
     try:
-        return _masters_told(files.parse_masters(text))
+        return _masters_described(files.parse_masters(text))
     except DataError as error:
         raise ConfigError(f"{_LABEL}: {path} is neither a master file nor a host key") from error
 
 
-def _masters_told(masters: list[bytes]) -> str:
+def _masters_described(masters: list[bytes]) -> str:
     current, *before = [signature.number_of(one).hex() for one in masters]
     return f"master {current}" + "".join(f", and {one} is accepted as well" for one in before)
 
 
-def _host_told(number: int, key: signature.HostKey) -> str:
+def _host_described(number: int, key: signature.HostKey) -> str:
     return f"the key of host {number:016x}, of master {key.number.hex()}"
 
 

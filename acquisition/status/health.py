@@ -134,7 +134,7 @@ def read(
         others = registered.read(cluster, layout, unread)
         archived = registered.read_archived(cluster, layout, unread)
         events = recent_events.read(cluster, layout, before, unread)
-        worse = regressions.fresh(_told(cluster, layout.tags, unread).values(), before)
+        worse = regressions.fresh(_last_states(cluster, layout.tags, unread).values(), before)
     except (ShardError, TemporaryError) as error:
         findings.append(Finding(DOWN, "books", f"cannot be read: {error}"))
     errors = live.errors if live is not None else ()
@@ -157,7 +157,7 @@ def read(
     return Health(now, rows, lags, live, found, sums, ages, findings, others, archived, known)
 
 
-def _told(cluster: Cluster, tags: Sequence[str], unread: list[ShardpulseError]) -> dict[str, dict[str, str]]:
+def _last_states(cluster: Cluster, tags: Sequence[str], unread: list[ShardpulseError]) -> dict[str, dict[str, str]]:
     """Last reports of services and archivers, by partition; unreadable partitions go into ``unread``."""
     try:
         return happenings.read_told(cluster, tags)

@@ -115,12 +115,12 @@ def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
     gone = sum(not row.there and row.role != REPLICA for row in rows)
     if not serving or serving > gone:
         return []
-    told = (
+    text = (
         f"{serving} of {serving + gone} masters answer, which is no majority: within seconds they refuse all commands"
     )
     return [
         Finding(
-            DOWN, "majority", f"{told}, until more than half answer (two shards have no majority without each other)"
+            DOWN, "majority", f"{text}, until more than half answer (two shards have no majority without each other)"
         )
     ]
 
@@ -177,6 +177,6 @@ def of_archived(rows: Iterable[Archived], accounts: Sequence[Account], set_names
             known = set_names.get(row.resource_set, f"{row.resource_set:08x}")
             about = f"archive, host {names.get(row.host) or format(row.host, '016x')} set {known}"
             kept = f"{row.archived} are archived, {row.gap} are lost to it, {row.pending} are pending"
-            told = f"of {row.made} samples {kept}: {row.difference} are unaccounted for"
-            found.append(Finding(UNBALANCED, about, told))
+            text = f"of {row.made} samples {kept}: {row.difference} are unaccounted for"
+            found.append(Finding(UNBALANCED, about, text))
     return found

@@ -36,8 +36,10 @@ def read(members: Members) -> list[ShardStatus]:
 def strangers(members: Members, rows: Iterable[ShardStatus]) -> dict[Address, str]:
     """The seeds that do not answer and are no shards, with the reason: no member knows them (they are gone, and
     forgotten), and members serve all slots. ``rows`` is what ``read`` returned."""
-    told = {row.address for row in rows}
-    return {address: _told(address, reason) for address, reason in members.silent.items() if str(address) not in told}
+    listed = {row.address for row in rows}
+    return {
+        address: _reason(address, reason) for address, reason in members.silent.items() if str(address) not in listed
+    }
 
 
 def _unmentioned(members: Members) -> set[Address]:
@@ -57,10 +59,10 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
     own = figures[node.id]
     if isinstance(own, PermissionRefused):
         return blank._replace(
-            problem=_told(node.address, str(own)), refuses=True, slots=len(node.slots), replica_of=leader
+            problem=_reason(node.address, str(own)), refuses=True, slots=len(node.slots), replica_of=leader
         )
     if isinstance(own, ShardpulseError):
-        return blank._replace(problem=_told(node.address, str(own)))
+        return blank._replace(problem=_reason(node.address, str(own)))
     replica = own.get("role") == "slave"
     pid = number(own, "process_id")
     cores = _cores(pid, node.address)
@@ -81,7 +83,7 @@ def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardStatus]:
     """Members that refused this user's question for their identity, as others know them."""
     rows = []
     for address, error in members.refusing.items():
-        row = ShardStatus(str(address), False, _told(address, str(error)), refuses=True)
+        row = ShardStatus(str(address), False, _reason(address, str(error)), refuses=True)
         for mention in members.mentions:
             if mention.address == address:
                 role, leader = (REPLICA, places.get(mention.master, "")) if mention.master else (MASTER, "")
@@ -108,7 +110,7 @@ def _cores(pid: int, address: Address) -> str:
 def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardStatus]:
     """The members that did not answer, and seeds that did not."""
     rows: dict[Address, ShardStatus] = {
-        address: ShardStatus(str(address), False, _told(address, reason)) for address, reason in reasons.items()
+        address: ShardStatus(str(address), False, _reason(address, reason)) for address, reason in reasons.items()
     }
     for mention in mentions:
         if mention.address is not None and mention.address not in known:
@@ -118,6 +120,6 @@ def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: 
     return list(rows.values())
 
 
-def _told(address: Address, reason: str) -> str:
+def _reason(address: Address, reason: str) -> str:
     """The reason without the address, which stands beside it."""
     return reason.removeprefix(f"shard {address}").lstrip(": ")

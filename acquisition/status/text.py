@@ -94,29 +94,29 @@ def _hosts(health: Health, totals: Totals) -> str:
     if not hosts:
         return UNKNOWN if health.unread else "none"
     unknown = totals.silent + totals.unreported
-    told = f"pending samples unknown for {unknown:,} resource sets" if unknown else "all probes report"
-    return f"{'at least ' * bool(health.unread)}{len(hosts):,}; {told}"
+    words = f"pending samples unknown for {unknown:,} resource sets" if unknown else "all probes report"
+    return f"{'at least ' * bool(health.unread)}{len(hosts):,}; {words}"
 
 
 def _filter(workers: Sequence[Worker], lags: Sequence[Lag], rejected: int) -> Iterator[Text]:
     held = sum(len(worker.partitions) for worker in workers)
     known = [row for row in lags if row.seconds is not None]
     where = f" in {len(known)} of these" if len(known) < len(lags) else ""
-    told = f"at most {worst_lag(known):.2f} s behind{where}" if known else f"backlog {UNKNOWN}"
+    words = f"at most {worst_lag(known):.2f} s behind{where}" if known else f"backlog {UNKNOWN}"
     who = f"{_plural(len(workers), 'worker')} for {held} of {len(lags)} partitions"
-    yield from _wrapped("filter", f"{who}, {told}, {rejected:,} rejected", "", _MARGIN)
+    yield from _wrapped("filter", f"{who}, {words}, {rejected:,} rejected", "", _MARGIN)
 
 
 def _readers(readers: Sequence[Registered] | None) -> Iterator[Text]:
     if readers is None:
         yield _row("readers", UNKNOWN, "bold red")
     for reader in readers or ():
-        told = (
+        words = (
             f"{reader.behind_seconds:.0f} s behind; of {reader.made:,} samples since its start "
             f"{reader.archived:,} archived, {reader.open:,} in open minutes, {reader.gap:,} "
             f"lost{_processes(reader.processes)}"
         )
-        yield from _wrapped(_cut(reader.name, _MARGIN - 1), told, "", _MARGIN)
+        yield from _wrapped(_cut(reader.name, _MARGIN - 1), words, "", _MARGIN)
 
 
 def _processes(partitions: Mapping[str, int]) -> str:
@@ -159,8 +159,8 @@ def _books(totals: Totals) -> Iterator[Text]:
 def _without_value(counts: Mapping[str, int] | None) -> Iterator[Text]:
     if counts is not None:
         reasons = ", ".join(f"{count:,} {code}" for code, count in counts.items())
-        told = f"{sum(counts.values()):,} samples since the probes started: {reasons}"
-        yield from _wrapped("no value", told, "", _MARGIN)
+        words = f"{sum(counts.values()):,} samples since the probes started: {reasons}"
+        yield from _wrapped("no value", words, "", _MARGIN)
 
 
 def _remark(name: str, totals: Totals) -> str:

@@ -52,8 +52,8 @@ def is_fresh(one: Regression, now: float) -> bool:
     return abs(now - one.at) < _FRESH_PERIODS * one.period
 
 
-def fresh(told: Iterable[Mapping[str, str]], now: float) -> list[Regression]:
-    """Those in what was ``told``, one mapping for each partition, that hold at ``now``, the largest change first."""
-    texts = [text for one in told for name, text in one.items() if name.startswith(PREFIX)]
+def fresh(reported: Iterable[Mapping[str, str]], now: float) -> list[Regression]:
+    """Regressions in what was ``reported``, a mapping for each partition, that hold at ``now``, the largest first."""
+    texts = [text for one in reported for name, text in one.items() if name.startswith(PREFIX)]
     found = [one for one in map(decode, texts) if one is not None and is_fresh(one, now)]
     return sorted(found, key=lambda one: -abs(one.change))

@@ -104,8 +104,8 @@ class Verifier:
     def _check_first(self, host: int, number: bytes, signature: bytes, data: bytes) -> None:
         master = self._masters.get(number)
         if master is None:
-            told = f"frame of host {host:016x} signed with a key of another master ({number.hex()})"
-            raise SignatureError(host, told)
+            problem = f"frame of host {host:016x} signed with a key of another master ({number.hex()})"
+            raise SignatureError(host, problem)
         key = HostKey(number, _secret_of(master, host))
         if not hmac.compare_digest(signature, sign(key, data)):
             raise _wrong(host)

@@ -177,9 +177,9 @@ class Sender:
     def refuse(self, error: ReplyError, now: float) -> None:
         """The shard answered with an error: find the owner again, at once or later."""
         word, _, rest = str(error).partition(" ")
-        told, slow = self._explained(error, word)
-        self._refused = told if self.ready and word not in ("MOVED", "ASK") else ""
-        self.fail(word.lower(), told, now, slow)
+        reason, slow = self._explained(error, word)
+        self._refused = reason if self.ready and word not in ("MOVED", "ASK") else ""
+        self.fail(word.lower(), reason, now, slow)
         if word == "MOVED":
             self._search.go_to(redirection(rest, self.address) if self.address else None)
             if self._back_off.attempts <= 1:

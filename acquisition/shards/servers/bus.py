@@ -167,5 +167,5 @@ def tell_client_ports(home: Path) -> None:
     heard of each member (tried: for 70 ms)."""
     with contextlib.suppress(OSError):  # it has never run
         file = home / _NODES
-        told = re.sub(r":\d+@(\d+)", lambda bus: f":{int(bus[1]) - machine.BUS_OFFSET}@{bus[1]}", file.read_text())
-        file.write_text(told)
+        corrected = re.sub(r":\d+@(\d+)", lambda bus: f":{int(bus[1]) - machine.BUS_OFFSET}@{bus[1]}", file.read_text())
+        file.write_text(corrected)

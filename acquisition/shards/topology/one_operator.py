@@ -110,7 +110,7 @@ def _take(cluster: Cluster, note: Operating, life: float) -> None:
             return
         found = cluster.call(keys.OPERATING, "GET", keys.OPERATING)
         if found is not None:
-            raise _OthersError(_told(found, life))
+            raise _OthersError(_holder(found, life))
 
 
 def _renew(cluster: Cluster, note: Operating, life: float) -> None:
@@ -119,7 +119,7 @@ def _renew(cluster: Cluster, note: Operating, life: float) -> None:
     if found is None:
         _take(cluster, note, life)
     elif not _is(found, note):
-        raise _OthersError(_told(found, life))
+        raise _OthersError(_holder(found, life))
     else:
         _set(cluster, note, life, "XX")
 
@@ -148,7 +148,7 @@ def _is(found: bytes | None, note: Operating) -> bool:
         return False
 
 
-def _told(found: bytes, life: float) -> str:
+def _holder(found: bytes, life: float) -> str:
     try:
         other = lease.decode_note(found)
     except FrameError:
