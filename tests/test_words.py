@@ -14,6 +14,7 @@ from tests.support import ROOT
 _WORST = re.compile(r"\b(told|tells|anew|[Ww]hoever|heard of|is none|who asks|put aside)\b")
 _ROOMS = ("acquisition", "probes", "filters", "deploy", "experiments")
 _MOST = 100  #: lines; each where it is the right word
+_MOST_CLAUSES = 5  #: docstrings that begin with a clause; one of them is printed in /openapi.json
 _SUMMARY = 80  #: characters of a module's first line
 _NAME = 60  #: characters of a test after "test_"
 _NO_NOUN = re.compile(
@@ -59,9 +60,24 @@ def test_module_summaries_are_short_and_begin_with_noun_or_verb() -> None:
     assert not found, "\n".join(found)
 
 
+def sources() -> list[Path]:
+    """The Python files of all rooms."""
+    return [file for room in _ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+
+
+def test_docstrings_begin_with_what_is_returned() -> None:
+    nodes = [(file, node) for file in sources() for node in ast.walk(ast.parse(file.read_text()))]
+    found = [
+        f"{file.relative_to(ROOT)}: {node.name}"
+        for file, node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and (ast.get_docstring(node) or "").startswith(("What ", "Whatever "))
+    ]
+    assert len(found) <= _MOST_CLAUSES, "\n".join(found)
+
+
 def test_worst_patterns_are_rare() -> None:
-    files = [file for room in _ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
-    texts = [(file, text) for file in files for text in texts_of(file)]
+    texts = [(file, text) for file in sources() for text in texts_of(file)]
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     texts += [(file, file.read_text()) for file in pages]
     found = [
