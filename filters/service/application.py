@@ -1,13 +1,12 @@
-"""ASGI application: answers requests from the newest tick.
+"""Routes of the ASGI application to its resources.
 
-What was asked for before in this tick goes out as prepared bytes before any routing. Everything else is
-routed by starlette and built in a thread, once however many ask. Errors of every kind are problem documents.
+Requests are routed by starlette and answered from the newest tick. An answer is built in a thread, once however many
+ask. Errors of every kind are problem documents.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 
@@ -16,20 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from acquisition import log
-from filters.service.http import access, parameters
-from filters.service.http.access import Access
+from filters.service.http import parameters
 from filters.service.http.parameters import LATEST, READING
 from filters.service.http.problem import CONTENT_TYPE, Problem
 from filters.service.interface.resource import Request, Resource
 from filters.service.ticks.executor import Executor
-from filters.service.ticks.tick_cache import JSON, Answer, NewestCache, conditions, matches, send_answer
-
-LOG = log.category("serve.http")
-#: Paths that show data; the others are the page's files, which show none until they are given the token.
-_GUARDED = ("/v1/", "/metrics", "/openapi.json")
+from filters.service.ticks.tick_cache import JSON, Answer, conditions, matches, send_answer
 
 
 def endpoint(resource: Resource, executor: Executor, check_writer: Callable[[Scope], None]) -> ASGIApp:
@@ -76,72 +69,11 @@ class _Methods:
         await self._by_method["GET" if method == "HEAD" else method](scope, receive, send)
 
 
-class Front:
-    """Front of every request: access, the prepared answers, then the routes."""
-
-    def __init__(self, routes: ASGIApp, page: ASGIApp, newest: NewestCache, where: Callable[[], Access]) -> None:
-        self._routes = routes
-        self._page = page
-        self._newest = newest
-        self._where = where
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the lifespan."""
-        if scope["type"] != "http":
-            await self._routes(scope, receive, send)
-            return
-        if LOG.informs:
-            send = _logging(scope, send)
-        path = scope["path"]
-        guarded = path.startswith(_GUARDED)
-        try:
-            where = self._where()
-            if not where.token or guarded:
-                access.check(scope, where)
-            if not scope["query_string"] and scope["method"] == "GET":
-                last = self._newest.last
-                known = last.known(path) if last is not None else None
-                if known is not None and self._newest.current() is last:
-                    await send_answer(known, scope, send)
-                    return
-        except Problem as problem:
-            await problem_response(problem)(scope, receive, send)
-            return
-        await (self._routes if guarded else self._page)(scope, receive, send)
-
-
-def _logging(scope: Scope, send: Send) -> Send:
-    """``send`` that logs a request when its answer has been sent whole: never its headers, nor what its parameters are
-    set to, in which secrets may be."""
-    began = time.monotonic()
-    sent, status = 0, 0
-
-    async def logged(message: Message) -> None:
-        nonlocal sent, status
-        status = message.get("status", status)
-        sent += len(message.get("body", b""))
-        await send(message)
-        if LOG.informs and message["type"] == "http.response.body" and not message.get("more_body"):
-            client = scope["client"][0] if scope["client"] else "-"
-            names = sorted({part.partition(b"=")[0] for part in scope["query_string"].split(b"&")})
-            LOG.info(
-                scope["method"], path=scope["path"], parameters=b",".join(names), status=status, bytes=sent,
-                client=client, seconds=time.monotonic() - began,
-            )  # fmt: skip
-
-    return logged
-
-
-def application(
-    routes: list[BaseRoute],
-    page: list[BaseRoute],
-    newest: NewestCache,
-    where: Callable[[], Access],
-    start: Callable[[], None],
-    stop: Callable[[], None],
-) -> ASGIApp:
-    """The whole application: ``routes`` to data, and to the ``page`` for every other path. ``where`` is what
-    is demanded of clients now. ``start`` and ``stop`` are called in the event loop when it begins and ends."""
+def data_and_page(
+    routes: list[BaseRoute], page: list[BaseRoute], start: Callable[[], None], stop: Callable[[], None]
+) -> tuple[Starlette, Starlette]:
+    """Applications of the ``routes`` to data, and of the ``page``. ``start`` and ``stop`` are called in the event loop
+    when the first one begins and ends."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -155,7 +87,7 @@ def application(
     data = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     shown = Starlette(routes=page, exception_handlers=handlers)
     data.router.redirect_slashes = False
-    return Front(data, shown, newest, where)
+    return data, shown
 
 
 def problem_response(problem: Problem) -> Response:

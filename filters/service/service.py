@@ -1,6 +1,7 @@
-"""Service assembly: creates, connects and closes all parts.
+"""Service: assembly of all parts, and the front of every request.
 
-One thread reads, threads of the executor build answers, the event loop sends; between them go frozen values.
+One thread reads, threads of the executor build answers, the event loop sends; between them go frozen values. An answer
+that was prepared, or asked for before in this tick, goes out before any routing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from acquisition import log
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError
 from acquisition.supervision import Notifier
@@ -23,8 +25,9 @@ from filters.decisions.method import method_of
 from filters.judging.judge import TickJudge
 from filters.judging.labels import Labels
 from filters.runtime.memory import TickSweeper
-from filters.service.application import application, routes
-from filters.service.http.access import Access, Rates, check_writer
+from filters.service.application import data_and_page, problem_response, routes
+from filters.service.http.access import Access, Rates, check, check_writer
+from filters.service.http.problem import Problem
 from filters.service.interface.resource import Parts, Request, Resource
 from filters.service.page import page_routes
 from filters.service.resources import declared
@@ -32,7 +35,7 @@ from filters.service.ticks.executor import Executor
 from filters.service.ticks.on_demand import Condition, LatestReading, Recents
 from filters.service.ticks.reading_thread import ReadingThread
 from filters.service.ticks.stream import Hub, event, events_of
-from filters.service.ticks.tick_cache import JSON, NewestCache, TickCache
+from filters.service.ticks.tick_cache import JSON, NewestCache, TickCache, send_answer
 
 #: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
 _SWITCH_SECONDS = 0.0005
@@ -40,6 +43,10 @@ _SWITCH_SECONDS = 0.0005
 _WHOLE_SWEEP_SECONDS = 3600.0
 _SWEEP_AFTER = 0.25  #: of the interval
 _Argument = TypeVar("_Argument")
+
+LOG = log.category("serve.http")
+#: Paths that show data; the others are the page's files, which show none until they are given the token.
+_GUARDED = ("/v1/", "/metrics", "/openapi.json")
 
 
 class Service:
@@ -78,9 +85,8 @@ class Service:
         self._sweeper: TickSweeper | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self.resources if resource.topic}
         ways = routes(self.resources, self.executor, self._check_writer)
-        self.app: ASGIApp = application(
-            ways, page_routes(page), self.newest, lambda: self.access, self._start, self._stop
-        )
+        data, shown = data_and_page(ways, page_routes(page), self._start, self._stop)
+        self.app: ASGIApp = Front(data, shown, self.newest, lambda: self.access)
 
     def close_streams(self) -> None:
         """Let all streams end in order."""
@@ -164,3 +170,59 @@ class Service:
         """The answer of a resource without any parameter, kept under its path."""
         request = Request({}, {}, self._settings.serve.limits.answer_samples)
         return cache.make(resource.path, partial(resource.answer_of, request), JSON).body
+
+
+class Front:
+    """Front of every request: access, the prepared answers, then the routes."""
+
+    def __init__(self, routes: ASGIApp, page: ASGIApp, newest: NewestCache, where: Callable[[], Access]) -> None:
+        self._routes = routes
+        self._page = page
+        self._newest = newest
+        self._where = where
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the lifespan."""
+        if scope["type"] != "http":
+            await self._routes(scope, receive, send)
+            return
+        if LOG.informs:
+            send = _logging(scope, send)
+        path = scope["path"]
+        guarded = path.startswith(_GUARDED)
+        try:
+            where = self._where()
+            if not where.token or guarded:
+                check(scope, where)
+            if not scope["query_string"] and scope["method"] == "GET":
+                last = self._newest.last
+                known = last.known(path) if last is not None else None
+                if known is not None and self._newest.current() is last:
+                    await send_answer(known, scope, send)
+                    return
+        except Problem as problem:
+            await problem_response(problem)(scope, receive, send)
+            return
+        await (self._routes if guarded else self._page)(scope, receive, send)
+
+
+def _logging(scope: Scope, send: Send) -> Send:
+    """``send`` that logs a request when its answer has been sent whole: never its headers, nor what its parameters are
+    set to, in which secrets may be."""
+    began = time.monotonic()
+    sent, status = 0, 0
+
+    async def logged(message: Message) -> None:
+        nonlocal sent, status
+        status = message.get("status", status)
+        sent += len(message.get("body", b""))
+        await send(message)
+        if LOG.informs and message["type"] == "http.response.body" and not message.get("more_body"):
+            client = scope["client"][0] if scope["client"] else "-"
+            names = sorted({part.partition(b"=")[0] for part in scope["query_string"].split(b"&")})
+            LOG.info(
+                scope["method"], path=scope["path"], parameters=b",".join(names), status=status, bytes=sent,
+                client=client, seconds=time.monotonic() - began,
+            )  # fmt: skip
+
+    return logged
