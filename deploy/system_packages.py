@@ -1,4 +1,4 @@
-"""Packages of the system: found, and installed through apt as root on Debian or Ubuntu.
+"""Packages of the system, found and installed through apt on Debian or Ubuntu.
 
 Imports the standard library only, as deploy/environment.py, which uses it.
 """

@@ -85,8 +85,8 @@ class Service:
         self._sweeper: TickSweeper | None = None
         self._bodies = {resource.name: partial(self._body, resource) for resource in self.resources if resource.topic}
         ways = routes(self.resources, self.executor, self._check_writer)
-        data, shown = data_and_page(ways, page_routes(page), self._start, self._stop)
-        self.app: ASGIApp = Front(data, shown, self.newest, lambda: self.access)
+        data, pages = data_and_page(ways, page_routes(page), self._start, self._stop)
+        self.app: ASGIApp = Front(data, pages, self.newest, lambda: self.access)
 
     def close_streams(self) -> None:
         """Let all streams end in order."""
