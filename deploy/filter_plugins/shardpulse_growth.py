@@ -175,8 +175,8 @@ def misplaced(asked: Mapping[str, Any], planned: Mapping[str, Any], replicas: in
 
 
 def unsettled(asked: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
-    """Problems of the pipeline, from the result of ``shardpulse status --json``. That the probe of a host which is none
-    of ``hosts`` is silent counts for nothing: it may be dead, and is remembered for ten minutes."""
+    """Problems of the pipeline, from the result of ``shardpulse status --json``. A silent probe of a host that is not
+    one of ``hosts`` does not count: it may be dead, and is remembered for ten minutes."""
     try:
         told = json.loads(asked.get("stdout") or "{}")
     except ValueError:

@@ -52,7 +52,7 @@ def incomplete(found: Books) -> set[int]:
 
 
 def problems(figures: dict[str, Any], overload: bool) -> list[str]:
-    """Problems of a run by the books; losses are none when overload is what is measured."""
+    """Problems of a run by the books; losses do not count when overload is what is measured."""
     found = []
     if figures["samples_duplicated"]:
         found.append(f"{figures['samples_duplicated']} samples were applied twice")

@@ -146,7 +146,7 @@ class Kept:
         self._bytes = 0
 
     def claim(self, cursor: bytes | None) -> None:
-        """The oldest cursor of the living readers, as the shard says; None: there are none."""
+        """The oldest cursor of the living readers, by the shard; None without living readers."""
         self._claim, self._asked = cursor, True
 
     @property
