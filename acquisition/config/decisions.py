@@ -35,7 +35,9 @@ class Policy(Table):
             ge=1, le=1000, description="maximum concurrent migrations from or to one host, including those in progress"
         ),
     ] = 1
-    moves: Annotated[int, Meta(ge=1, le=10_000, description="maximum number of proposals at a time")] = 100
+    moves: Annotated[
+        int, Meta(ge=1, le=10_000, description="maximum concurrent migrations in all, including those in progress")
+    ] = 100
     cool_down_seconds: Annotated[
         float,
         Meta(ge=0, le=86400, description="time after a migration, successful or failed, before the VM may move again"),
@@ -55,6 +57,12 @@ class Policy(Table):
         float,
         Meta(gt=0, le=86400, description="timeout after which a migration without a reported end is considered failed"),
     ] = 600.0
+    migration_bytes_per_second: Annotated[
+        float, Meta(ge=0, le=1e12, description="bandwidth of one migration; 0: what is free of the slower link")
+    ] = 0.0
+    new_vm_cpu: Annotated[
+        float, Meta(gt=0, le=1, description="fraction of its vCPUs that a new VM is expected to use by default")
+    ] = 1.0
     tries_per_host: Annotated[
         int, Meta(ge=1, le=1000, description="maximum number of VMs per hot host for which a destination is searched")
     ] = 5
@@ -79,10 +87,10 @@ class Decisions(Table):
     ] = field(default_factory=dict)
     hosts: Annotated[
         dict[str, Labels],
-        Meta(description='labels of hosts by name or id, * and ? allowed: cordoned, groups = "a,b", or your own'),
+        Meta(description='labels of hosts by name or id, * and ? allowed: cordoned, maintenance, groups, or your own'),
     ] = field(default_factory=dict)
     vms: Annotated[
         dict[str, Labels],
-        Meta(description="labels of VMs by name or uuid, * and ? allowed: pinned, group, anti_affinity, or your own"),
+        Meta(description="labels of VMs by name or uuid, * and ? allowed: pinned, group, affinity …, or your own"),
     ] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)

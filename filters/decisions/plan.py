@@ -10,13 +10,15 @@ while nothing else does. Whatever was considered and not proposed is listed with
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from filters.decisions import capacity, relief
-from filters.decisions.constraints import hosts as host_constraints
-from filters.decisions.constraints import projection
+from filters.decisions.constraints import affinity, costs, projection
+from filters.decisions.constraints import vms as vm_constraints
+from filters.decisions.constraints.costs import Cost
+from filters.decisions.constraints.mates import Mates
 from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
@@ -25,65 +27,16 @@ from filters.decisions.refusal import Refusal, Refusals
 from filters.decisions.relief import Candidate
 from filters.decisions.verdict import Figure, Heat, Outcome, Verdict, measured
 from filters.decisions.vm_placement import VmPlacement
+from filters.decisions.vm_placement.destinations import Destinations
 from filters.decisions.vm_selection.choice import Worth
 
-_EXAMPLES = 3  #: reasons that are told of a VM for which there is no host
-
-
-class Destinations:
-    """Hosts that take VMs at all, the cheapest first, kept in order while they fill."""
-
-    def __init__(self, state: PlanningState, placement: VmPlacement) -> None:
-        self._cost = placement.cost
-        self._costs: dict[str, float] = {}
-        self._order: list[tuple[float, str]] = []
-        self._refused: list[str] = []
-        for host in state.hosts.values():
-            reason = host_constraints.host_refusal(host, state)
-            cost = None if reason else placement.cost(host)
-            if cost is None:
-                self._refused.append(f"{host.name}: {reason or 'MISSING: its capacity or use'}")
-            else:
-                self._costs[host.id] = cost
-                self._order.append((cost, host.id))
-        self._order.sort()
-
-    def still(self, host_id: str, vm: Vm, state: PlanningState) -> Host | None:
-        """The host of this id if it takes ``vm``."""
-        takes = host_id in self._costs and not _refusal(state.hosts[host_id], vm, state)
-        return state.hosts[host_id] if takes else None
-
-    def first(self, vm: Vm, state: PlanningState, refusals: Refusals) -> Host | None:
-        """The first host that takes ``vm``; where none does, the reasons of some go into ``refusals``."""
-        reasons: list[str] = []
-        for _, host_id in self._order:
-            host = state.hosts[host_id]
-            reason = _refusal(host, vm, state)
-            if not reason:
-                return host
-            if host_id != vm.host:
-                reasons.append(f"{host.name}: {reason}")
-        reasons += self._refused
-        shown = "; ".join(reasons[:_EXAMPLES]) + ("; …" if len(reasons) > _EXAMPLES else "")
-        source = state.hosts[vm.host]
-        refusals[source.id, vm.id] = Refusal(source, vm, f"no host can take it ({shown or 'no other host'})")
-        return None
-
-    def update(self, host: Host) -> None:
-        """Put a host that has filled in its place."""
-        before = (self._costs[host.id], host.id)
-        del self._order[bisect_left(self._order, before)]
-        cost = self._cost(host)
-        self._costs[host.id] = before[0] if cost is None else cost
-        insort(self._order, (self._costs[host.id], host.id))
-
-
-def _refusal(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    return host_constraints.is_moving(host, state) or host_constraints.pair_refusal(host, vm, state)
+RELIEF, MAINTENANCE = "hot", "maintenance"  #: causes of moves
+_EXAMPLES = 3  #: VMs that are named of those that stay on a host in maintenance
 
 
 class Move(NamedTuple):
-    """One proposal. ``why_host``, ``why_vm``, ``why_destination`` explain it in words, each with its figures."""
+    """One proposal. ``why_host``, ``why_vm``, ``why_destination`` and ``cost`` explain it in words, each with its
+    figures; ``cause`` is why the host gives VMs."""
 
     vm: Vm
     source: Host
@@ -92,13 +45,16 @@ class Move(NamedTuple):
     why_vm: Worth
     why_destination: str
     destination_figures: tuple[Figure, ...]
+    cost: Cost
+    cause: str = RELIEF
 
 
 class Proposals(NamedTuple):
-    """Proposals in the order in which they should be carried out."""
+    """Proposals in the order in which they should be carried out; ``state`` is with all of them taken as done."""
 
     moves: tuple[Move, ...]
     refusals: tuple[Refusal, ...]
+    state: PlanningState
 
 
 def propose(
@@ -112,69 +68,98 @@ def propose(
     """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's), ``before``
     what was proposed last: as long as it is right it is proposed again."""
     state = _begin(picture, heat, method, migrations, picture.now if now is None else now)
-    planner = _Planner(state, heat.having(Outcome.HOT), method)
+    hot = heat.having(Outcome.HOT)
+    emptied = (host.id for host in picture.hosts if vm_constraints.is_evacuated(host))
+    planner = _Planner(state, list(dict.fromkeys((*hot, *emptied))), method)
     planner.keep(before)
     planner.go_on()
-    return Proposals(tuple(planner.moves), tuple(planner.refusals.values()))
+    planner.conclude()
+    return Proposals(tuple(planner.moves), tuple(planner.refusals.values()), planner.state)
 
 
 class _Planner:
     """A plan in the making."""
 
-    def __init__(self, state: PlanningState, hot: list[str], method: Method) -> None:
+    def __init__(self, state: PlanningState, sources: list[str], method: Method) -> None:
         self.moves: list[Move] = []
         self.refusals: Refusals = {}
-        self._state, self._hot, self._method = state, hot, method
+        self.state, self._sources, self._method = state, sources, method
+        self._most = method.policy.moves - sum(1 for _ in state.migrations.in_progress(state.now))
         self._destinations = Destinations(state, method.placement)
-        self._candidates = {host: self._ask(host) for host in hot}
+        self._candidates = {host: self._ask(host) for host in sources}
 
     def keep(self, before: Sequence[Move]) -> None:
         """Propose again what is still right: the host is hot still, the VM among the first that it should give, and its
         destination takes it."""
         for each in before:
-            first = self._candidates.get(each.source.id, [])[: self._method.policy.tries_per_host]
+            first = self._candidates.get(each.source.id, [])[: self._tries(each.source.id)]
             again = next((one for one in first if one.vm.id == each.vm.id), None)
-            if again is None or self._is_full() or not relief.chosen(each.source.id, [again], self._state, {}):
+            if again is None or self._is_full() or not relief.chosen(each.source.id, [again], self.state, {}):
                 continue
-            destination = self._destinations.still(each.destination.id, again.vm, self._state)
+            destination = self._destinations.still(each.destination.id, again.vm, self.state)
             if destination is not None:
                 self._propose(again, destination)
 
     def go_on(self) -> None:
-        """Propose what else hot hosts need."""
-        kept = {move.source.id for move in self.moves}
-        waiting = [each for host in self._hot for each in self._choose(host, host in kept)]
-        for _ in range(self._method.policy.tries_per_host):
-            waiting.sort(key=lambda each: self._method.placement.turn(each.vm))
-            left, failed = self._method.policy.moves - len(self.moves), set[str]()
+        """Propose what else hosts need."""
+        kept, tries = {move.source.id for move in self.moves}, Counter[str]()
+        waiting = [each for host in self._sources for each in self._choose(host, host in kept)]
+        while waiting and not self._is_full():
+            waiting.sort(key=self._turn)
+            left, failed = self._most - len(self.moves), set[str]()
             for each in waiting[:left]:
-                destination = self._destinations.first(each.vm, self._state, self.refusals)
-                if destination is None:
-                    failed.add(each.vm.host)
-                else:
+                destination = self._destinations.first(each.vm, self.state)
+                if isinstance(destination, Host):
                     self._propose(each, destination)
+                    continue
+                failed.add(each.vm.host)
+                source = self.state.hosts[each.vm.host]
+                self.refusals[source.id, each.vm.id] = Refusal(source, each.vm, destination)
+            tries.update(failed)
             waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose again
-            if self._is_full() or not (failed or waiting):
-                break
-            for host in (each for each in self._hot if each in failed):
+            for host in (each for each in self._sources if each in failed and tries[each] < self._tries(each)):
                 self._candidates[host] = self._ask(host)
                 waiting += self._choose(host, False)
+        for each in waiting:
+            source, words = self.state.hosts[each.vm.host], "as many migrations as may be at a time"
+            reason = f"{words} ({self._method.policy.moves}) are in progress or proposed"
+            self.refusals.setdefault((source.id, ""), Refusal(source, None, reason))
+
+    def conclude(self) -> None:
+        """Say of hosts in maintenance which of their VMs stay for now."""
+        for host in map(self.state.hosts.__getitem__, self._sources):
+            stay = [each for (host_id, vm), each in self.refusals.items() if vm and host_id == host.id]
+            if stay and vm_constraints.is_evacuated(host):
+                shown = ", ".join(f"{each.vm.name} ({each.reason})" for each in stay[:_EXAMPLES] if each.vm is not None)
+                words = f"it is in maintenance, {len(stay)} of its VMs cannot leave: {shown}"
+                words += " …" if len(stay) > _EXAMPLES else ""
+                self.refusals.setdefault((host.id, ""), Refusal(host, None, words))
+
+    def _turn(self, each: Candidate) -> tuple[bool, float]:
+        """Hot hosts are relieved before others are emptied."""
+        calm = self.state.verdicts[each.vm.host].outcome is not Outcome.HOT
+        return calm, self._method.placement.turn(each.vm)
+
+    def _tries(self, host: str) -> int:
+        """For how many VMs of a host a destination is looked for: for all of one that is to be empty."""
+        there = self.state.hosts[host]
+        return len(there.vms) if vm_constraints.is_evacuated(there) else self._method.policy.tries_per_host
 
     def _ask(self, host: str) -> list[Candidate]:
-        return relief.candidates(host, self._state, self._method.selection, self.refusals)
+        return relief.candidates(host, self.state, self._method.selection, self.refusals)
 
     def _choose(self, host: str, kept: bool) -> list[Candidate]:
-        there = {vm.id for vm in self._state.hosts[host].vms}
+        there = {vm.id for vm in self.state.hosts[host].vms}
         open_now = [each for each in self._candidates[host] if each.vm.id in there]
-        return relief.chosen(host, open_now, self._state, {} if kept else self.refusals)
+        return relief.chosen(host, open_now, self.state, {} if kept else self.refusals)
 
     def _propose(self, each: Candidate, destination: Host) -> None:
-        self.moves.append(_move(each.vm, each.worth, destination, self._state, self._method))
-        self._state = _after(each.vm, destination, self._state)
-        self._destinations.update(self._state.hosts[destination.id])
+        self.moves.append(_move(each.vm, each.worth, destination, self.state, self._method))
+        self.state = after(each.vm, destination, self.state)
+        self._destinations.update(self.state.hosts[destination.id])
 
     def _is_full(self) -> bool:
-        return len(self.moves) >= self._method.policy.moves
+        return len(self.moves) >= self._most
 
 
 def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> PlanningState:
@@ -206,7 +191,7 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
             unknown[destination.id] = vm.name if vm is not None else each.vm
     return PlanningState(
         hosts, heat.verdicts, moving, frozenset(leaving), unknown, migrations.touched(), migrations,
-        method.rule, method.parameters, method.policy, now,
+        method.rule, method.parameters, method.policy, now, Mates(hosts),
     )  # fmt: skip
 
 
@@ -215,7 +200,7 @@ def _has(host: Host, vm: str) -> bool:
     return any(each.id == vm and each.host == host.id for each in host.vms)
 
 
-def _after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
+def after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
     """The state with a proposal taken as done; the VM stays listed at its source, as it is until it has moved."""
     source = state.hosts[vm.host]
     hosts = {
@@ -226,17 +211,33 @@ def _after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
     moving = dict(state.moving)
     for host_id in (source.id, destination.id):
         moving[host_id] = moving.get(host_id, 0) + 1
-    return state._replace(hosts=hosts, moving=moving)
+    mates = state.mates.moved(vm, source.id, destination.id)
+    return state._replace(hosts=hosts, moving=moving, mates=mates)
 
 
 def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method: Method) -> Move:
+    source, verdict = state.hosts[vm.host], state.verdicts[vm.host]
+    cause = MAINTENANCE if vm_constraints.is_evacuated(source) else RELIEF
+    resource, cool = vm_constraints.in_need(source, state), state.parameters.cool
+    used = capacity.used(source, resource)
+    lacking = used - cool if cause is RELIEF and cool is not None and used is not None else None
+    if cause is MAINTENANCE:
+        left, words = len(source.vms), "it is in maintenance, VMs to move"
+        verdict = Verdict(verdict.outcome, f"{words}: {left}", (Figure("VMs", left, "count"),))
+    why, figures = fit(vm, destination, state, method.placement)
+    price = costs.cost(vm, source, destination, resource, lacking, method.policy)
+    return Move(vm, source, destination, verdict, worth, why, figures, price, cause)
+
+
+def fit(vm: Vm, destination: Host, state: PlanningState, placement: VmPlacement) -> tuple[str, tuple[Figure, ...]]:
+    """Why a VM goes to a host, and what is in use there without and with it."""
     figures: list[Figure] = []
-    after = projection.with_vm(destination, vm)
-    for resource in method.policy.resources:
+    loaded = projection.with_vm(destination, vm)
+    for resource in state.policy.resources:
         reading = destination.readings[resource]
         figures.append(measured(f"{resource} now", capacity.used(destination, resource), reading))
-        figures.append(Figure(f"{resource} with the VM", capacity.used(after, resource), reading.unit))
-    figures.append(Figure("headroom", method.policy.headroom, "ratio"))
-    why = f"{method.placement.title}, with a headroom of {method.policy.headroom:g}"
-    source = state.hosts[vm.host]
-    return Move(vm, source, destination, state.verdicts[source.id], worth, why, tuple(figures))
+        figures.append(Figure(f"{resource} with the VM", capacity.used(loaded, resource), reading.unit))
+    figures.append(Figure("headroom", state.policy.headroom, "ratio"))
+    why = f"{placement.title}, with a headroom of {state.policy.headroom:g}"
+    unmet = affinity.unmet(destination, vm, state)
+    return f"{why}; not as preferred: {', '.join(unmet)}" if unmet else why, tuple(figures)

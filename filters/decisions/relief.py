@@ -1,7 +1,9 @@
-"""Relief of a hot host: VMs to give away, or the reason for none (pure).
+"""Relief of a host: VMs to give away, or the reason for none (pure).
 
-A host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
-even without all VMs that may move it would stay hot, none moves: the answer says what would help instead.
+A hot host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
+even without all VMs that may move it would stay hot, none moves: the answer says what would help instead. Where its
+verdict names a figure that cannot be projected it gives one, and is looked at again when that has moved and the host
+has settled. A host in maintenance gives all.
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ class Candidate(NamedTuple):
 
 
 def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
-    """The VMs that a hot host may give away, the best first, if together they relieve it; else why not, into
-    ``refusals``."""
+    """The VMs that a host may give away, the best first: of one in maintenance all, of a hot one if together they
+    relieve it; else why not, into ``refusals``."""
     host = state.hosts[host_id]
-    held = host_constraints.is_moving(host, state) or host_constraints.is_settling(host, state)
+    held = host_constraints.is_moving(host, state)
+    if not vm_constraints.is_evacuated(host):
+        held = held or host_constraints.is_settling(host, state) or _is_unforeseeable(host, state)
     found = [] if held else _ranked(host, state, selection, refusals)
     reason = held or _hopeless(_staying(host, state), found, state, refusals)
     if reason:
@@ -43,12 +47,15 @@ def candidates(host_id: str, state: PlanningState, selection: VmSelection, refus
 
 def chosen(host_id: str, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> list[Candidate]:
     """Of the ``ranked`` VMs of a host those that it should give away now."""
-    host = _staying(state.hosts[host_id], state)
+    host, left = _staying(state.hosts[host_id], state), state.policy.moves_per_host - state.moving.get(host_id, 0)
+    if vm_constraints.is_evacuated(host):
+        return ranked[: max(0, left)]
+    if projection.unprojected(state.verdicts[host_id]):
+        return ranked[: 0 if state.moving.get(host_id) else 1]
     if not _asks_relief(host, state):
         if any(place == host_id for place, _ in state.leaving):
             refusals.setdefault((host_id, ""), Refusal(host, None, "VMs already leaving relieve it"))
         return []
-    left = state.policy.moves_per_host - state.moving.get(host_id, 0)
     found: list[Candidate] = []
     for each in ranked:
         if len(found) >= left or not _asks_relief(host, state):
@@ -56,6 +63,14 @@ def chosen(host_id: str, ranked: list[Candidate], state: PlanningState, refusals
         found.append(each)
         host = projection.without_vm(host, each.vm)
     return found
+
+
+def _is_unforeseeable(host: Host, state: PlanningState) -> str:
+    """Why a host gives no further VM before it has been measured without those that are leaving it."""
+    unknown = projection.unprojected(state.verdicts[host.id])
+    if not unknown or not state.moving.get(host.id):
+        return ""
+    return f"what its next move does for {', '.join(unknown)} is known when the migration in progress has ended"
 
 
 def _staying(host: Host, state: PlanningState) -> Host:
@@ -101,10 +116,12 @@ def _without(host: Host, vms: Iterable[Vm]) -> Host:
 
 def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> str:
     """Why no move helps a hot host, and what would; "" where moves do, or where no level makes its rule content."""
-    if not _is_hot(host, state):
-        return ""  # those that are leaving it relieve it
+    if vm_constraints.is_evacuated(host) or not _is_hot(host, state):
+        return ""  # it gives all; those that are leaving it relieve it
     if not host.vms:
         return "it has no VMs: only reducing its own load would help"
+    if unknown := projection.unprojected(state.verdicts[host.id]):
+        return "" if ranked else f"none of its VMs may be moved, and what would help {', '.join(unknown)} is unknown"
     after = _without(host, (each.vm for each in ranked))
     if ranked and (not _is_hot(after, state) or _is_hot(projection.idle(host), state)):
         return ""

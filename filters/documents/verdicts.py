@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from acquisition.config.decisions import Policy
 from acquisition.snapshot.values.rows import Selection
+from filters.decisions.constraints.vms import is_evacuated
 from filters.decisions.deciding import Decided
 from filters.decisions.picture import Host, Vm
 from filters.decisions.plan import Move, Proposals
@@ -94,11 +95,12 @@ class Explanation(Struct, frozen=True):
 
 
 class Why(Struct, frozen=True):
-    """Why this host is relieved, why of this VM, and why it goes there."""
+    """Why this host is relieved or emptied, why of this VM, why it goes there, and what that costs and frees."""
 
     host: Explanation
     vm: Explanation
     destination: Explanation
+    cost: Explanation
 
 
 class Place(Struct, frozen=True):
@@ -124,6 +126,10 @@ class MoveDocument(Struct, frozen=True):
     vm: VmDocument
     source: Place
     destination: Place
+    cause: Annotated[str, Meta(description="hot: the source is relieved; maintenance: it is emptied")]
+    migration_seconds: Annotated[
+        float | None, Meta(description="expected duration, the least where `why.cost` says so; null: unknown")
+    ]
     why: Why
 
 
@@ -150,6 +156,7 @@ class MovesDocument(Struct, frozen=True):
     policy: Policy
     blind: str
     hot: list[str] | None
+    maintenance: Annotated[list[str], Meta(description="names of hosts in maintenance, which VMs are to leave")]
     moves: list[MoveDocument] | UnsetType | None = UNSET
     refused: list[RefusalDocument] | UnsetType | None = UNSET
 
@@ -190,7 +197,7 @@ def hot_document(
         return [row(key) for key in keys[:most]]
 
     lists: dict[str, Any] = {each.value: rows(each) for each in Outcome if each in outcomes}
-    number, now, errors, rule = _head(decided, tick)
+    number, now, errors, rule = head_of(decided, tick)
     return HotDocument(number, now, errors, decided.blind, rule, len(known), **lists)
 
 
@@ -203,12 +210,13 @@ def moves_document(
     moves = None if plan is None else [_move(move) for move in plan.moves[:most]]
     refused = None if plan is None else [_refusal(each) for each in plan.refusals[:most]]
     return MovesDocument(
-        *_head(decided, tick),
+        *head_of(decided, tick),
         method.selection.name,
         method.placement.name,
         method.policy,
         decided.unplanned,
         None if decided.blind else hot,
+        [host.name for host in decided.picture.hosts if is_evacuated(host)],
         moves if "moves" in parts else UNSET,
         refused if "refused" in parts else UNSET,
     )
@@ -217,9 +225,9 @@ def moves_document(
 def narrowed(plan: Proposals, sources: Hosts, vms: LabelSelection) -> Proposals:
     """The proposals and refusals that concern a host of ``sources`` and a VM with such labels. A refusal of a host as a
     whole concerns any of its VMs."""
-    return Proposals(
-        tuple(move for move in plan.moves if sources.takes(move.source) and vms.takes(move.vm.labels)),
-        tuple(
+    return plan._replace(
+        moves=tuple(move for move in plan.moves if sources.takes(move.source) and vms.takes(move.vm.labels)),
+        refusals=tuple(
             each
             for each in plan.refusals
             if sources.takes(each.host) and (each.vm is None or vms.takes(each.vm.labels))
@@ -239,18 +247,20 @@ def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
         dict(host.labels),
         verdict.reason,
         digits(verdict.excess),
-        _figures(verdict.figures),
+        figures_of(verdict.figures),
     )
 
 
-def _head(decided: Decided, tick: int | None) -> tuple[int | None, float, list[str], RuleDocument]:
+def head_of(decided: Decided, tick: int | None) -> tuple[int | None, float, list[str], RuleDocument]:
+    """Tick, time, errors and rule, with which every document of decisions begins."""
     picture, rule = decided.picture, decided.method.rule
     parameters = msgspec.to_builtins(decided.method.parameters)
     told = RuleDocument(rule.name, rule.title, rule.source, parameters)
     return (picture.tick or None) if tick is None else tick, round(picture.now, 6), list(picture.errors), told
 
 
-def _figures(figures: tuple[Figure, ...]) -> list[ReasonFigure]:
+def figures_of(figures: tuple[Figure, ...]) -> list[ReasonFigure]:
+    """Figures of an explanation."""
     return [_figure(each) for each in figures]
 
 
@@ -264,12 +274,15 @@ def _figure(figure: Figure) -> ReasonFigure:
 def _move(move: Move) -> MoveDocument:
     return MoveDocument(
         _vm(move.vm),
-        _place(move.source),
-        _place(move.destination),
+        place_of(move.source),
+        place_of(move.destination),
+        move.cause,
+        digits(move.cost.seconds),
         Why(
-            Explanation(move.why_host.reason, _figures(move.why_host.figures)),
-            Explanation(move.why_vm.reason, _figures(move.why_vm.figures)),
-            Explanation(move.why_destination, _figures(move.destination_figures)),
+            Explanation(move.why_host.reason, figures_of(move.why_host.figures)),
+            Explanation(move.why_vm.reason, figures_of(move.why_vm.figures)),
+            Explanation(move.why_destination, figures_of(move.destination_figures)),
+            Explanation(move.cost.reason, figures_of(move.cost.figures)),
         ),
     )
 
@@ -279,7 +292,8 @@ def _refusal(refusal: Refusal) -> RefusalDocument:
     return RefusalDocument(refusal.host.name, refusal.host.id, vm, refusal.reason)
 
 
-def _place(host: Host) -> Place:
+def place_of(host: Host) -> Place:
+    """A host of an answer."""
     return Place(host.name, host.id, digits(host.age_seconds))
 
 

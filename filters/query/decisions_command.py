@@ -18,10 +18,11 @@ from acquisition.help_text import add_watch, repeat
 from acquisition.snapshot import SnapshotReader
 from acquisition.terminal import printable, say
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
+from filters.decisions.constraints.vms import is_evacuated
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.decisions.picture import CURRENT, Host
-from filters.decisions.plan import Move
+from filters.decisions.plan import RELIEF, Move
 from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.documents.encoding import encode
@@ -61,7 +62,7 @@ def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
     counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
     if decided.blind:
         counts = f"no host can be judged: {decided.blind}"
-    yield from _head(decided, f"{counted(len(hosts), 'host')}: {counts}")
+    yield from head_lines(decided, f"{counted(len(hosts), 'host')}: {counts}")
     for outcome in Outcome:
         for key in found[outcome] if outcome in outcomes else ():
             yield from _host(hosts[key], heat.verdicts[key])
@@ -71,11 +72,14 @@ def move_lines(decided: Decided) -> Iterator[str]:
     """Proposals with the rule, the figures, their age and validity; then what was refused and why."""
     plan, method = decided.plan, decided.method
     if plan is None:
-        yield from _head(decided, f"no moves are proposed: {decided.unplanned}")
+        yield from head_lines(decided, f"no moves are proposed: {decided.unplanned}")
         return
-    yield from _head(
+    leaving = sum(map(is_evacuated, decided.picture.hosts))
+    emptied = f", {leaving} in maintenance" if leaving else ""
+    yield from head_lines(
         decided,
-        f"{counted(len(decided.heat.having(Outcome.HOT)), 'hot host')}, {counted(len(plan.moves), 'move')} proposed"
+        f"{counted(len(decided.heat.having(Outcome.HOT)), 'hot host')}{emptied}, "
+        f"{counted(len(plan.moves), 'move')} proposed"
         f"{_considered(plan.refusals)} · VM: {method.selection.title} · destination: {method.placement.title}",
     )
     for number, move in enumerate(plan.moves, 1):
@@ -84,7 +88,8 @@ def move_lines(decided: Decided) -> Iterator[str]:
         yield _refusal(refusal)
 
 
-def _head(decided: Decided, summary: str) -> Iterator[str]:
+def head_lines(decided: Decided, summary: str) -> Iterator[str]:
+    """Tick, rule and a summary."""
     tick = f"tick {decided.picture.tick}" if decided.picture.tick else "no current tick"
     yield f"{tick} · rule {decided.method.rule.name}: {decided.method.rule.title}"
     yield summary
@@ -95,18 +100,21 @@ def _host(host: Host, verdict: Verdict) -> Iterator[str]:
     state = "" if host.state == CURRENT else f" · {host.state}"
     yield f"{verdict.outcome.upper():<10}{printable(host.name)}{state} · age {seconds(host.age_seconds)}"
     yield f"{_INDENT}{printable(verdict.reason)}"
-    yield from _figures(verdict.figures)
+    yield from figure_lines(verdict.figures)
 
 
 def _move(number: int, move: Move) -> Iterator[str]:
     vm, source, destination = (printable(each.name) for each in (move.vm, move.source, move.destination))
     yield f"{number}. {vm} ({printable(move.vm.id)}): {source} -> {destination}"
-    yield f"{_INDENT}{source} (age {seconds(move.source.age_seconds)}) is hot: {printable(move.why_host.reason)}"
-    yield from _figures(move.why_host.figures)
+    hot = " is hot" if move.cause == RELIEF else ""
+    yield f"{_INDENT}{source} (age {seconds(move.source.age_seconds)}){hot}: {printable(move.why_host.reason)}"
+    yield from figure_lines(move.why_host.figures)
     yield f"{_INDENT}{vm} (age {seconds(move.vm.age_seconds)}): {printable(move.why_vm.reason)}"
-    yield from _figures(move.why_vm.figures)
+    yield from figure_lines(move.why_vm.figures)
     yield f"{_INDENT}{destination} (age {seconds(move.destination.age_seconds)}): {move.why_destination}"
-    yield from _figures(move.destination_figures)
+    yield from figure_lines(move.destination_figures)
+    yield f"{_INDENT}cost: {printable(move.cost.reason)}"
+    yield from figure_lines(move.cost.figures)
 
 
 def _refusal(refusal: Refusal) -> str:
@@ -128,7 +136,8 @@ def _considered(refusals: Sequence[Refusal]) -> str:
     return f" · considered and not moved: {' and '.join(parts)}" if parts else ""
 
 
-def _figures(figures: tuple[Figure, ...]) -> Iterator[str]:
+def figure_lines(figures: tuple[Figure, ...]) -> Iterator[str]:
+    """Figures of an explanation, one a line, with validity and age."""
     for figure in figures:
         text = f"{_INDENT}{_INDENT}{figure.name} = {quantity(figure.value, figure.unit)}"
         text += {"cores": " of a core", "count": " count"}.get(figure.unit, "")
@@ -153,10 +162,10 @@ A rule abstains, with the reason, if an input is missing, late or too old or its
 a silent host is neither hot nor idle. Every measured figure is shown with its validity and
 age. Hysteresis starts fresh with each call, and is kept with --watch.""",
     MOVES: """\
-Propose moves of VMs from hot hosts to other hosts, with reasons.
+Propose moves of VMs from hot hosts, and from hosts in maintenance, to other hosts, with reasons.
 
 A destination has room with headroom left, is current, not hot, and would not become hot. Labels
-(cordoned, pinned, groups, anti-affinity), VMs that are migrating, young or recently moved, and
+(cordoned, maintenance, pinned, groups, affinity), VMs that are migrating, young or recently moved, and
 the limit of moves per host are honoured; VMs not moved are listed with the reason. Nothing is
 executed: a scheduler carries out moves and reports them to the query service.""",
 }

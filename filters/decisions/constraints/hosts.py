@@ -7,12 +7,13 @@ Those that ask only about the host come first, since most hosts that cannot take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from filters.decisions import capacity, hugepages
-from filters.decisions.constraints import labels, projection
+from filters.decisions.constraints import affinity, costs, labels, projection
 from filters.decisions.constraints.planning_state import PlanningState
-from filters.decisions.picture import CPU, CURRENT, MEMORY, NETWORK, Host, Vm
+from filters.decisions.picture import CURRENT, MEMORY, Host, Vm
 from filters.decisions.verdict import Outcome
 
 _MIB = 1 << 20
@@ -37,6 +38,8 @@ def is_stale(host: Host, _state: PlanningState) -> str | None:
 
 def is_cordoned(host: Host, _state: PlanningState) -> str | None:
     """Its label says that it takes nothing."""
+    if labels.is_set(host.labels, labels.MAINTENANCE):
+        return "it is in maintenance"
     return "it is cordoned" if labels.is_set(host.labels, labels.CORDONED) else None
 
 
@@ -51,9 +54,10 @@ def is_hot(host: Host, state: PlanningState) -> str | None:
 def is_moving(host: Host, state: PlanningState) -> str | None:
     """As many VMs as may leave and reach it at a time do already."""
     moving = state.moving.get(host.id, 0)
-    limit = state.policy.moves_per_host
+    if moving < state.policy.moves_per_host:
+        return None
     what = "1 migration from or to it is" if moving == 1 else f"{moving} migrations from or to it are"
-    return f"{what} in progress or proposed" if moving >= limit else None
+    return f"{what} in progress or proposed"
 
 
 def is_settling(host: Host, state: PlanningState) -> str | None:
@@ -78,22 +82,6 @@ def is_source(host: Host, vm: Vm, _state: PlanningState) -> str | None:
     return "the VM runs there" if vm.host == host.id else None
 
 
-def is_other_group(host: Host, vm: Vm, _state: PlanningState) -> str | None:
-    """The VM's group is not among those of the host."""
-    group = vm.labels.get(labels.GROUP, "").strip()
-    return f"it is not in group {group}" if group and group not in labels.names(host.labels, labels.GROUPS) else None
-
-
-def has_rival(host: Host, vm: Vm, _state: PlanningState) -> str | None:
-    """A VM that must not share a host with this one is there, or on its way there."""
-    key = vm.labels.get(labels.ANTI_AFFINITY, "")
-    if not key:
-        return None
-    rivals = (each for each in host.vms if each.id != vm.id and each.labels.get(labels.ANTI_AFFINITY) == key)
-    rival = next(rivals, None)
-    return f"{rival.name} of anti-affinity {key} is there" if rival is not None else None
-
-
 def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """With the VM there would be less than the headroom left of some resource."""
     limit = 1.0 - state.policy.headroom
@@ -106,6 +94,45 @@ def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
     return None
 
 
+class Shortfall(NamedTuple):
+    """By how much the use of a resource would exceed what a destination may use of it."""
+
+    by: float
+    resource: str
+    host: str
+
+
+def nearest(hosts: Iterable[Host], vm: Vm, state: PlanningState) -> str:
+    """Of hosts that lack nothing but room for a VM, the one that lacks least of it, in words; "" where there is
+    none."""
+    allowed = (host for host in hosts if host.id != vm.host and not affinity.refusal(host, vm, state))
+    lacks = [lack for host in allowed if (lack := _shortfall(host, vm, state)) is not None]
+    least = min(lacks, default=None)
+    return f"; {least.host} lacks least: {least.by:.3g} of {least.resource}" if least is not None else ""
+
+
+def limits(state: PlanningState) -> dict[str, float]:
+    """How much of each resource a destination may use, as a ratio: what ``lacks_room`` and ``would_be_warm`` allow."""
+    found: dict[str, float] = dict.fromkeys(state.policy.resources, 1.0 - state.policy.headroom)
+    cool = state.parameters.cool
+    for metric in state.parameters.watched if cool is not None else ():
+        if metric in projection.PROJECTED and cool is not None:
+            found[metric] = min(found.get(metric, 1.0), cool - state.policy.margin)
+    return found
+
+
+def _shortfall(host: Host, vm: Vm, state: PlanningState) -> Shortfall | None:
+    """None where it lacks no room, or nobody knows."""
+    found: list[Shortfall] = []
+    for resource, limit in limits(state).items():
+        part, now = capacity.share(vm, host, resource), capacity.used(host, resource)
+        if part is None or now is None:
+            return None
+        found.append(Shortfall(now + part - limit, resource, host.name))
+    worst = max(found)
+    return worst if worst.by > 0.0 else None
+
+
 def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """It has not so much of the memory in which the VM lies: huge pages of all sizes that the host of the VM has, since
     the VM may use any of them, or ordinary memory beside huge pages."""
@@ -114,7 +141,7 @@ def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
         return _lacks_ordinary(host, need, state) if there and MEMORY in state.policy.resources else None
     if there == {}:
         return "it has no huge pages, which the VM's memory requires"
-    own = hugepages.pools(state.hosts[vm.host])
+    own = hugepages.pools(state.hosts[vm.host]) if vm.host else there  # of a new VM, of any size
     if not own or there is None or need is None:
         return f"MISSING: huge pages of the host{'' if own else ' of the VM'}, or the memory of the VM"
     for size in own:
@@ -164,11 +191,11 @@ def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:
     """Whether nobody knows by how much a VM would change a metric of the host that it changes."""
-    return metric in (CPU, MEMORY, NETWORK) and capacity.share(vm, host, metric) is None
+    return metric in projection.PROJECTED and capacity.share(vm, host, metric) is None
 
 
 #: What does not change while a plan is made; ``is_moving`` does, and is asked again for every proposal.
 OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling, is_uncertain)
 OF_PAIRS: tuple[PairConstraint, ...] = (
-    is_source, is_other_group, has_rival, lacks_memory, lacks_room, would_be_hot, would_be_warm
+    is_source, affinity.refusal, lacks_memory, lacks_room, would_be_hot, would_be_warm, costs.refusal
 )  # fmt: skip

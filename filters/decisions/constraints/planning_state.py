@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from acquisition.config.decisions import Policy
+from filters.decisions.constraints.mates import Mates
 from filters.decisions.migrations import Migrations
 from filters.decisions.overload_detection.rule import Parameters, Rule
 from filters.decisions.picture import Host
@@ -16,7 +17,8 @@ class PlanningState(NamedTuple):
     """``hosts`` are as projected: with the load of VMs that are on their way to them, or have been
     proposed to be. ``moving`` counts migrations in progress and proposals per host id, ``leaving`` are
     (host id, VM id) of those in progress, ``unknown`` the hosts that a VM is on its way to whose load nobody
-    knows. ``touched`` is when a VM last left or reached a host for good, ``now`` the clock of the log of migrations."""
+    knows. ``touched`` is when a VM last left or reached a host for good, ``now`` the clock of the log of migrations,
+    ``mates`` where VMs are that belong together or apart."""
 
     hosts: Mapping[str, Host]
     verdicts: Mapping[str, Verdict]
@@ -29,3 +31,4 @@ class PlanningState(NamedTuple):
     parameters: Parameters
     policy: Policy
     now: float
+    mates: Mates

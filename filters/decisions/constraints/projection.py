@@ -4,6 +4,10 @@ A VM's load is added to, or taken from, every figure that is a level: averages, 
 values, median and quartiles. Spread and CUSUM stay what they are, for a constant shift changes neither. How
 many values lay above a threshold becomes all or none of them, by the new level. So any rule can be
 asked whether the host would be hot.
+
+Only resources of which the share of a VM is known are projected. What else a verdict names (pressure, waiting,
+the run queue) follows from them in a way that no sum gives: ``unprojected`` names it, and the plan stops after one
+move of that host until it is measured again.
 """
 
 from __future__ import annotations
@@ -13,6 +17,31 @@ from typing import overload
 
 from filters.decisions import capacity, hugepages
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
+from filters.decisions.verdict import Verdict
+
+PROJECTED = (CPU, MEMORY, NETWORK)
+#: How the names of metrics begin that follow from a resource; all others follow from the CPU.
+_BEGINNINGS = {
+    MEMORY: ("memory_", "swap_", "pressure_memory_", "hugepages_"),
+    NETWORK: ("network_", "link_"),
+}
+
+
+def named(verdict: Verdict) -> tuple[str, ...]:
+    """The metrics that a verdict names: those of its figures that were measured."""
+    measured = (each.name.partition(" ")[0] for each in verdict.figures if each.validity and each.value is not None)
+    return tuple(dict.fromkeys(measured))
+
+
+def unprojected(verdict: Verdict) -> tuple[str, ...]:
+    """Those of them that nobody can foresee for a host with one VM less."""
+    return tuple(metric for metric in named(verdict) if metric not in PROJECTED)
+
+
+def resource_of(metric: str) -> str:
+    """The resource that a VM has to free where this metric is too high."""
+    found = (resource for resource, beginnings in _BEGINNINGS.items() if metric.startswith(beginnings))
+    return next(found, CPU)
 
 
 def with_vm(host: Host, vm: Vm) -> Host:
@@ -30,7 +59,7 @@ def without_vm(host: Host, vm: Vm) -> Host:
 def loaded(host: Host, vm: Vm, sign: float = 1.0) -> Host:
     """The host with the load of ``vm`` added, or taken away; its VMs as they are."""
     readings = dict(host.readings)
-    for resource in (CPU, MEMORY, NETWORK):
+    for resource in PROJECTED:
         reading = readings.get(resource)
         part = freed(vm, host, resource) if sign < 0 else capacity.share(vm, host, resource)
         if reading is not None and part is not None:
@@ -46,7 +75,7 @@ def raised(host: Host, metrics: Iterable[str], by: float) -> Host:
 
 def idle(host: Host) -> Host:
     """The host as if it used nothing of any resource."""
-    readings = {metric: host.readings[metric] for metric in (CPU, MEMORY, NETWORK) if metric in host.readings}
+    readings = {metric: host.readings[metric] for metric in PROJECTED if metric in host.readings}
     nothing = {metric: shift(each, -(each.mean or 0.0)) for metric, each in readings.items()}
     return host._replace(readings={**host.readings, **nothing})
 

@@ -63,6 +63,8 @@ def is_young(vm: Vm, state: PlanningState) -> str | None:
 
 def is_cooling(vm: Vm, state: PlanningState) -> str | None:
     """Refuse a VM that moved recently, successfully or not."""
+    if is_evacuated(state.hosts[vm.host]):
+        return None  # it does not come back
     newest, rested = state.migrations.of(vm.id), state.migrations.rested(vm.id, state.now)
     if newest is None or rested is None or rested >= state.policy.cool_down_seconds:
         return None
@@ -78,6 +80,8 @@ def is_of_unknown_size(vm: Vm, _state: PlanningState) -> str | None:
 def is_too_small(vm: Vm, state: PlanningState) -> str | None:
     """To move it would relieve nothing; or nobody knows whether it would."""
     host = state.hosts[vm.host]
+    if is_evacuated(host):
+        return None
     resource = in_need(host, state)
     part = projection.freed(vm, host, resource)
     if part is None:
@@ -88,9 +92,15 @@ def is_too_small(vm: Vm, state: PlanningState) -> str | None:
 
 
 def in_need(host: Host, state: PlanningState) -> str:
-    """The resource of which a hot host has least, of those that the rule looks at."""
-    watched = [metric for metric in state.parameters.watched if metric in _WORDS]
-    return max(watched, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)
+    """The resource of which a hot host has least, of those that its verdict names, or else that the rule looks at."""
+    named = projection.named(state.verdicts[host.id]) or state.parameters.watched
+    resources = dict.fromkeys(map(projection.resource_of, named))
+    return max(resources, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)
+
+
+def is_evacuated(host: Host) -> bool:
+    """Whether all VMs have to leave a host."""
+    return labels.is_set(host.labels, labels.MAINTENANCE)
 
 
 CONSTRAINTS: tuple[Constraint, ...] = (

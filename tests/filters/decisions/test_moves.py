@@ -412,7 +412,7 @@ def test_proposals_are_limited_in_all() -> None:
 
 
 def test_nobody_hot_nothing_moves() -> None:
-    assert plan(picture(host("a", cpu=0.5), host("b", cpu=0.1))) == Proposals((), ())
+    assert plan(picture(host("a", cpu=0.5), host("b", cpu=0.1)))[:2] == ((), ())
 
 
 def test_an_unknown_rule_or_parameter_is_told_with_its_key() -> None:

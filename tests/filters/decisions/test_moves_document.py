@@ -27,7 +27,8 @@ def block(language: str) -> str:
 
 
 def test_every_rule_selection_placement_and_label_is_named() -> None:
-    known = (labels.CORDONED, labels.PINNED, labels.GROUP, labels.GROUPS, labels.ANTI_AFFINITY)
+    known = (labels.CORDONED, labels.MAINTENANCE, labels.PINNED, labels.GROUP, labels.GROUPS, labels.NOT_GROUP,
+             labels.AFFINITY, labels.ANTI_AFFINITY)  # fmt: skip
     for table in (catalogue.rules_table(), catalogue.ways_table()):
         assert table in DOCUMENT, table
     for name in known:
