@@ -83,6 +83,7 @@ COMMANDS: dict[str, dict[int, str]] = {
     "query neighbours": {
         65: "unknown host", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: "",
     },
+    "query place": _DECIDING,
     "query vms": {65: "a pattern matches no VM", 66: "", 69: _PARTLY_SEEN, 75: _NO_SAMPLES, 77: "", 78: "", 130: ""},
     "replay": dict.fromkeys((65, 66, 69, 75, 77, 78), ""),
     "serve": dict.fromkeys((66, 69, 73, 77, 78), ""),

@@ -16,6 +16,7 @@ from acquisition.snapshot import Snapshot
 from acquisition.snapshot.verdict import exit_code, warn
 from acquisition.terminal import say, styled
 from filters.query import decisions_command as decisions
+from filters.query import place_command as place
 from filters.query import vms_command as vms
 from filters.query.decisions_command import add_common, reader
 from filters.query.output import document, lines, tables
@@ -43,6 +44,7 @@ shardpulse query --json | jq '.rows[] | select(.state != "current")'
 shardpulse query --set host --watch                  refresh every second
 shardpulse query hot                                 overloaded hosts, with reasons
 shardpulse query moves                               VMs to move, with destinations
+shardpulse query place --vcpus 4 --memory 8GiB       hosts for a new VM
 shardpulse query vms                                 all VMs with owner ids, use and suffering
 shardpulse query neighbours host-7                   noisy and suffering VMs of a host
 """
@@ -53,6 +55,8 @@ def main(argv: list[str]) -> int:
     """Run the command; answers its exit code."""
     if argv and argv[0] in decisions.QUESTIONS:
         return decisions.main(argv)
+    if argv and argv[0] == place.PLACE:
+        return place.main(argv)
     if argv and argv[0] in vms.QUESTIONS:
         return vms.main(argv)
     options = _parser().parse_args(argv)

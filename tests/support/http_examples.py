@@ -27,6 +27,7 @@ TITLE = "## Examples"
 REQUESTS = {
     "hot": "/v1/hot",
     "moves": "/v1/moves",
+    "place": "/v1/place?vcpus=2&memory=4294967296&use=50",
     "report": "/v1/migrations",
     "migrations": "/v1/migrations",
     "hosts": "/v1/hosts?metric=cpu_busy_ratio&limit=1",

@@ -16,6 +16,7 @@ from filters.service.http.problem import Problem, bad_request
 _MOST_VALUES = 8  #: of one parameter, or as many as it has choices
 _LONGEST_PATTERN = 128
 _MOST_WILDCARDS = 8  #: a pattern of many stars is slow against names that nearly match
+_MOST_DIGITS = 16
 _MOST_PARTS = 256  #: of a whole query string
 
 Values = Mapping[str, tuple[str, ...]]
@@ -23,7 +24,8 @@ Values = Mapping[str, tuple[str, ...]]
 
 class Parameter(NamedTuple):
     """One query parameter. ``choices`` (if any) are all that it may be. It is given with commas between its values, or
-    again for each, unless it is ``single`` or a number, which has ``most``; ``labels`` are selectors of labels."""
+    again for each, unless it is ``single`` or a number, which has ``most``; ``labels`` are selectors of labels.
+    Without a ``required`` one there is no answer."""
 
     name: str
     description: str
@@ -31,6 +33,7 @@ class Parameter(NamedTuple):
     most: int = 0
     single: bool = False
     labels: bool = False
+    required: bool = False
 
     @property
     def most_values(self) -> int:
@@ -47,7 +50,8 @@ class Parameter(NamedTuple):
             several = {"type": "array", "items": item, "minItems": 1, "maxItems": self.most_values}
             schema = item if self.single else several
         style = {} if self.most or self.single else {"style": "form", "explode": False}
-        return {"name": self.name, "in": "query", "description": self.description, "schema": schema, **style}
+        found = {"name": self.name, "in": "query", "description": self.description, "schema": schema, **style}
+        return {**found, "required": True} if self.required else found
 
     @property
     def _pattern(self) -> str:
@@ -91,8 +95,6 @@ STATE = Parameter("state", "only items in one of these states", STATES)
 
 def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dict[str, tuple[str, ...]]:
     """The values by name, every one of them acceptable. Raises Problem (400, 414)."""
-    if not query:
-        return {}
     if len(query) > most_bytes:
         raise Problem(414, "query-too-long", f"query string too long: {len(query)} bytes, at most {most_bytes} allowed")
     known = {parameter.name: parameter for parameter in parameters}
@@ -107,6 +109,9 @@ def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dic
         found[name] = found.get(name, ()) + tuple(values)
         if len(found[name]) > parameter.most_values:
             raise bad_request(f"{name} has more than {_values(parameter.most_values)}", name)
+    missing = [parameter.name for parameter in parameters if parameter.required and parameter.name not in found]
+    if missing:
+        raise bad_request(f"{missing[0]} is required", missing[0])
     return found
 
 
@@ -131,7 +136,8 @@ def _values(number: int) -> str:
 def _check(parameter: Parameter, value: str) -> None:
     name = parameter.name
     if parameter.most:
-        if not (value.isascii() and value.isdigit() and len(value) <= 9 and 1 <= int(value) <= parameter.most):
+        number = int(value) if value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS else 0
+        if not 1 <= number <= parameter.most:
             raise bad_request(f"{name}: expected a whole number from 1 to {parameter.most}", name)
     elif parameter.choices:
         if value not in parameter.choices:

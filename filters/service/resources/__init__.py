@@ -14,6 +14,7 @@ from filters.service.resources import (
     metrics,
     migrations,
     moves,
+    place,
     snapshot,
     status,
     stream,
@@ -23,6 +24,7 @@ from filters.service.resources import (
 REGISTRY: dict[str, Declare] = {
     "hot": hot.declare,
     "moves": moves.declare,
+    "place": place.declare,
     "migrations": migrations.declare,
     "hosts": hosts.declare,
     "vms": vms.declare,

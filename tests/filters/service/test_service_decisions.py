@@ -62,6 +62,35 @@ def test_a_scheduler_asks_acts_and_reports(service: Serving) -> None:
     assert "migrat" in json.dumps(after["refused"])
 
 
+def test_a_place_for_a_new_vm_is_found(service: Serving) -> None:
+    service.until("/v1/moves", has_move)
+    found = service.ask("/v1/place?vcpus=2&memory=4294967296&use=50").json
+    assert (found["vm"]["cpu_cores"], found["blind"], found["remedy"]) == (1.0, "", "")
+    assert [row["host"] for row in found["places"]] == ["third"]
+    assert {figure["name"] for figure in found["places"][0]["figures"]} >= {"cpu_busy_ratio with the VM"}
+    refused = {row["host"]: row["reason"] for row in found["refused"]}
+    assert refused["busy"].startswith("it is hot: ")
+    assert refused["calm"].startswith("cpu_busy_ratio would be 0.8")  # the database is to move there
+    large = service.ask("/v1/place?vcpus=8&memory=4294967296").json
+    assert large["places"] == []
+    assert large["remedy"].startswith("third lacks least: ")
+    grouped = service.ask("/v1/place?vcpus=1&memory=1&vm_label=group=gpu").json
+    assert {row["host"]: row["reason"] for row in grouped["refused"]}["third"] == "it is not in group gpu"
+    assert service.ask("/v1/place?vcpus=2").json["detail"] == "memory is required"
+    assert service.ask("/v1/place?vcpus=0&memory=1").status == 400
+
+
+def test_vms_leave_a_host_in_maintenance(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
+    machines = [Machine(cluster, "old", [Guest("mail", 0.2, 2)]), Machine(cluster, "calm", [Guest("web", 0.5, 2)])]
+    decisions = '[decisions.hosts]\n"old" = { maintenance = true }\n'
+    with Data(cluster, machines), Serving(tmp_path, shards.addresses, decisions) as serving:
+        found = serving.until("/v1/moves", has_move).json
+        (move,) = found["moves"]
+        assert (move["vm"]["name"], move["destination"]["host"], move["cause"]) == ("mail", "calm", "maintenance")
+        assert move["migration_seconds"] > 0.0
+        assert serving.ask("/v1/place?vcpus=1&memory=1").json["refused"][0]["reason"] == "it is in maintenance"
+
+
 def test_a_verdict_does_not_wait_for_the_tick(cluster: Cluster, shards: Shards, tmp_path: Path) -> None:
     """Of each tick there is one event, and another one where a verdict changes before the next."""
     rising = Machine(cluster, "rising", [Guest("database", 5.5, 8)])

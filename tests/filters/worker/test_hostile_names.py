@@ -69,7 +69,7 @@ def addresses(cluster: Cluster, shards: Shards, monkeypatch: pytest.MonkeyPatch)
     [
         "top --once", "top --lines --count 1", f"top --once --host {ID}", f"top --lines --count 1 --host {ID}",
         "top --json", "top --once --host e]0;pwn2Jl", "query", "query --set vms", "query --host nobody",
-        "query hot --all", "query moves",
+        "query hot --all", "query moves", "query place --vcpus 1 --memory 1",
         "query hot --all --rule threshold --parameter metric=memory_total_bytes high=1 low=0 k=0",
         "status",
     ],
