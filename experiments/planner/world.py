@@ -16,7 +16,8 @@ _CORRELATION = 0.5  #: of the noise from one second to the next
 
 class Size(NamedTuple):
     """Hosts are between ``lowest`` and ``highest`` of their CPU; ``overloaded`` ones rise at second 0 to between
-    ``least`` and ``most``. The greater ``evenness``, the more equal are the VMs of a host (Dirichlet)."""
+    ``least`` and ``most``. The greater ``evenness``, the more equal are the VMs of a host (Dirichlet). ``vm_noise`` is
+    that of each VM as a ratio of what it asks for, in place of ``deviation``."""
 
     hosts: int = 20
     vms: int = 15  #: per host
@@ -27,6 +28,7 @@ class Size(NamedTuple):
     lowest: float = 0.45
     highest: float = 0.75
     deviation: float = 0.045  #: of a host's CPU from second to second
+    vm_noise: float = 0.0
     cores: float = 16.0
     memory: float = 128 * _GIB
 
@@ -69,7 +71,9 @@ class World:
             self.place[each.vm] = each.target
         fresh = self._generator.normal(0.0, 1.0, len(self._noise)) * np.sqrt(1.0 - _CORRELATION**2)
         self._noise = _CORRELATION * self._noise + fresh
-        self.demand = np.maximum(self.level_of_vms() + self._noise * self._sizes, 0.0)
+        levels = self.level_of_vms()
+        sizes = levels * self.size.vm_noise if self.size.vm_noise else self._sizes
+        self.demand = np.maximum(levels + self._noise * sizes, 0.0)
 
     def begin(self, vm: int, target: int) -> None:
         """A VM starts to migrate; its load is at its source until it has."""
