@@ -87,7 +87,7 @@ class Decisions(Table):
     ] = field(default_factory=dict)
     hosts: Annotated[
         dict[str, Labels],
-        Meta(description='labels of hosts by name or id, * and ? allowed: cordoned, maintenance, groups, or your own'),
+        Meta(description="labels of hosts by name or id, * and ? allowed: cordoned, maintenance, groups, or your own"),
     ] = field(default_factory=dict)
     vms: Annotated[
         dict[str, Labels],

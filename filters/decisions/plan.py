@@ -22,7 +22,7 @@ from filters.decisions.constraints.mates import Mates
 from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.method import Method
 from filters.decisions.migrations import Migrations
-from filters.decisions.picture import Host, Picture, Transit, Vm
+from filters.decisions.picture import CURRENT, Host, Picture, Transit, Vm
 from filters.decisions.refusal import Refusal, Refusals
 from filters.decisions.relief import Candidate
 from filters.decisions.verdict import Figure, Heat, Outcome, Verdict, measured
@@ -126,14 +126,13 @@ class _Planner:
             self.refusals.setdefault((source.id, ""), Refusal(source, None, reason))
 
     def conclude(self) -> None:
-        """Say of hosts in maintenance which of their VMs stay for now."""
+        """Say of hosts in maintenance which of their VMs stay for now, or that none are left."""
+        leaving = {move.source.id for move in self.moves}
         for host in map(self.state.hosts.__getitem__, self._sources):
             stay = [each for (host_id, vm), each in self.refusals.items() if vm and host_id == host.id]
-            if stay and vm_constraints.is_evacuated(host):
-                shown = ", ".join(f"{each.vm.name} ({each.reason})" for each in stay[:_EXAMPLES] if each.vm is not None)
-                words = f"it is in maintenance, {len(stay)} of its VMs cannot leave: {shown}"
-                words += " …" if len(stay) > _EXAMPLES else ""
-                self.refusals.setdefault((host.id, ""), Refusal(host, None, words))
+            words = _stay(stay) if stay else "" if host.vms or host.id in leaving else _is_empty(host)
+            if words and vm_constraints.is_evacuated(host):
+                self.refusals.setdefault((host.id, ""), Refusal(host, None, f"it is in maintenance{words}"))
 
     def _turn(self, each: Candidate) -> tuple[bool, float]:
         """Hot hosts are relieved before others are emptied."""
@@ -160,6 +159,17 @@ class _Planner:
 
     def _is_full(self) -> bool:
         return len(self.moves) >= self._most
+
+
+def _stay(refused: Sequence[Refusal]) -> str:
+    shown = ", ".join(each.vm.name for each in refused[:_EXAMPLES] if each.vm is not None)
+    return f", {len(refused)} of its VMs cannot leave now: {shown}{', …' * (len(refused) > _EXAMPLES)}"
+
+
+def _is_empty(host: Host) -> str:
+    if host.state == CURRENT:
+        return " and reports no VMs"
+    return f" and {host.state}: whether VMs are left is unknown"
 
 
 def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> PlanningState:

@@ -156,7 +156,10 @@ class MovesDocument(Struct, frozen=True):
     policy: Policy
     blind: str
     hot: list[str] | None
-    maintenance: Annotated[list[str], Meta(description="names of hosts in maintenance, which VMs are to leave")]
+    maintenance: Annotated[
+        list[str] | None,
+        Meta(description="names of hosts in maintenance, which VMs are to leave; null: no host is seen"),
+    ]
     moves: list[MoveDocument] | UnsetType | None = UNSET
     refused: list[RefusalDocument] | UnsetType | None = UNSET
 
@@ -216,7 +219,7 @@ def moves_document(
         method.policy,
         decided.unplanned,
         None if decided.blind else hot,
-        [host.name for host in decided.picture.hosts if is_evacuated(host)],
+        None if decided.picture.blind else [host.name for host in decided.picture.hosts if is_evacuated(host)],
         moves if "moves" in parts else UNSET,
         refused if "refused" in parts else UNSET,
     )

@@ -13,7 +13,7 @@ from acquisition.config.decisions import Policy
 from filters.decisions import capacity
 from filters.decisions.constraints import projection
 from filters.decisions.constraints.planning_state import PlanningState
-from filters.decisions.picture import NETWORK, Host, Vm
+from filters.decisions.picture import NETWORK, Host, Reading, Vm
 from filters.decisions.verdict import Figure, measured
 
 DIRTY_RATE = "memory_dirty_bytes_per_second"  #: of a VM, where a source reports it
@@ -56,8 +56,8 @@ def cost(vm: Vm, source: Host, destination: Host, resource: str, lacking: float 
     figures = [
         measured(capacity.memory_metric(vm), memory, vm.readings[capacity.memory_metric(vm)]),
         Figure("bandwidth", speed, "bytes/s"),
-        measured(DIRTY_RATE, dirty, vm.readings[DIRTY_RATE]) if dirty is not None else Figure(DIRTY_RATE, None),
-        Figure("migration", seconds, "s"),
+        measured(DIRTY_RATE, dirty, vm.readings.get(DIRTY_RATE) or Reading(DIRTY_RATE, unit="bytes/s")),
+        Figure("migration time", seconds, "s"),
         Figure(f"{resource} freed", freed, "ratio"),
     ]
     figures += [Figure(f"{resource} needed", lacking, "ratio")] if lacking is not None else []

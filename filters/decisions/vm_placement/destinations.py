@@ -34,12 +34,12 @@ class Destinations:
         self._cost = placement.cost
         self._costs: dict[str, float] = {}
         self._order: list[tuple[float, str]] = []
-        self._refused: list[str] = []
+        self._refused: dict[str, str] = {}  #: by host id
         for host in state.hosts.values():
             reason = host_constraints.host_refusal(host, state)
             cost = None if reason else placement.cost(host)
             if cost is None:
-                self._refused.append(f"{host.name}: {reason or 'MISSING: its capacity or use'}")
+                self._refused[host.id] = f"{host.name}: {reason or 'MISSING: its capacity or use'}"
             else:
                 self._costs[host.id] = cost
                 self._order.append((cost, host.id))
@@ -85,8 +85,9 @@ class Destinations:
 
     def _why_none(self, vm: Vm, state: PlanningState, lacking: Doubles) -> str:
         others = [state.hosts[host_id] for _, host_id in self._order if host_id != vm.host]
-        reasons = [f"{host.name}: {_refusal(host, vm, state)}" for host in others[:_EXAMPLES]] + self._refused
-        more = len(others) + len(self._refused) > _EXAMPLES
+        closed = [reason for host_id, reason in self._refused.items() if host_id != vm.host]
+        reasons = [f"{host.name}: {_refusal(host, vm, state)}" for host in others[:_EXAMPLES]] + closed
+        more = len(others) + len(closed) > _EXAMPLES
         shown = "; ".join(reasons[:_EXAMPLES]) + ("; …" if more else "")
         rows = np.argsort(lacking, kind="stable")[:_NEAREST].tolist()
         nearest = host_constraints.nearest((state.hosts[self._ids[row]] for row in rows), vm, state)

@@ -8,9 +8,9 @@ from acquisition.config.decisions import Decisions, Policy
 from filters.decisions.deciding import judge_all
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Migrations
+from filters.decisions.picture import Host
 from filters.decisions.plan import Proposals, propose
 from tests.support.pictures import host, picture, vm
-from filters.decisions.picture import Host
 
 FAST = {"groups": "fast,ssd"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from acquisition.config.decisions import Decisions, Policy
@@ -112,6 +111,4 @@ def test_dirty_rate_makes_a_move_longer_or_impossible() -> None:
     assert cost.reason.startswith("8 s to copy")
     never = priced(GIB, migration_bytes_per_second=GIB)
     assert not never.moves
-    assert "it writes 1024 MiB/s, as much as can be copied there" in msgspec.json.encode(
-        [each.reason for each in never.refusals]
-    ).decode()
+    assert any("it writes 1024 MiB/s, as much as can be copied there" in each.reason for each in never.refusals)

@@ -338,7 +338,7 @@ def test_the_command_explains(shards: Shards, cluster: Cluster, capsys: Capture)
         document = json.loads(capsys.readouterr().out)
         (move,) = document["moves"]
         assert (move["vm"]["name"], move["source"]["host"], move["destination"]["host"]) == ("c", "hot", "calm")
-        assert set(move["why"]) == {"host", "vm", "destination"}
+        assert set(move["why"]) == {"host", "vm", "destination", "cost"}
 
 
 def test_a_host_that_sends_only_vms_is_unknown_and_not_left_out(

@@ -47,7 +47,7 @@ def test_a_scheduler_asks_acts_and_reports(service: Serving) -> None:
     ]
     (move,) = moves["moves"]
     assert (move["source"]["host"], move["destination"]["host"]) == ("busy", "calm")
-    assert all(move["why"][part]["reason"] for part in ("host", "vm", "destination"))
+    assert all(move["why"][part]["reason"] for part in ("host", "vm", "destination", "cost"))
     for vm in (move["vm"]["id"], move["vm"]["id"].upper()):
         found = service.ask(f"/v1/entities/{vm}?fields=mean").json
         assert (found["entity"]["stable"], found["host"]) == (move["vm"]["id"], "busy")
