@@ -49,6 +49,24 @@ def reader(settings: Settings, options: argparse.Namespace) -> SnapshotReader:
     return SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds)
 
 
+def warn(decided: Decided, as_json: bool) -> None:
+    """Name what could not be read. Raises TemporaryError where there is no host, unless a document says so."""
+    hostless = not (decided.picture.hosts or as_json)
+    for error in decided.picture.errors:
+        if not (hostless and error == decided.blind):
+            say(f"shardpulse query: warning: {error}")
+    if hostless:
+        raise TemporaryError(decided.blind)
+
+
+def exit_code(decided: Decided) -> int:
+    """What could not be read, or that nothing can be judged."""
+    hostless = not decided.picture.hosts and set(decided.picture.errors) <= {decided.blind}
+    if not hostless and (decided.picture.errors or (decided.unplanned and not decided.blind)):
+        return EXIT_UNAVAILABLE
+    return EXIT_TEMPORARY if decided.blind else EXIT_OK
+
+
 # -- Hot hosts and moves in words: the text of ``shardpulse query hot`` and ``moves`` (pure).
 
 _INDENT = "    "
@@ -140,7 +158,7 @@ def figure_lines(figures: tuple[Figure, ...]) -> Iterator[str]:
     """Figures of an explanation, one a line, with validity and age."""
     for figure in figures:
         text = f"{_INDENT}{_INDENT}{figure.name} = {quantity(figure.value, figure.unit)}"
-        text += {"cores": " of a core", "count": " count"}.get(figure.unit, "")
+        text += {"cores": " of a core", "count": " count", "s": " s"}.get(figure.unit, "")
         if figure.validity:
             text += f" · {figure.validity} · age {seconds(figure.age_seconds)}"
             if figure.stale_seconds:
@@ -211,12 +229,7 @@ class _Asked:
             decided = self._judge.newest(self._reader)
         else:
             decided = self._judge.judge(self._reader, self._reader.coherent()).decided
-        hostless = not (decided.picture.hosts or self.options.json)
-        for error in decided.picture.errors:
-            if not (hostless and error == decided.blind):
-                say(f"shardpulse query: warning: {error}")
-        if hostless:
-            raise TemporaryError(decided.blind)
+        warn(decided, self.options.json)
         return decided
 
 
@@ -230,10 +243,7 @@ def _answer(asked: _Asked, out: TextIO) -> int:
         lines = hot_lines(decided, outcomes) if asked.question == HOT else move_lines(decided)
         out.writelines(f"{printable(line)}\n" for line in lines)
     out.flush()
-    hostless = not decided.picture.hosts and set(decided.picture.errors) <= {decided.blind}
-    if not hostless and (decided.picture.errors or (decided.unplanned and not decided.blind)):
-        return EXIT_UNAVAILABLE
-    return EXIT_TEMPORARY if decided.blind else EXIT_OK
+    return exit_code(decided)
 
 
 def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:

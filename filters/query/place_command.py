@@ -11,10 +11,9 @@ from typing import TextIO
 from acquisition import help_text
 from acquisition.config import loader as config
 from acquisition.config.metric_registry import load_checked
-from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError
 from acquisition.help_text import repeat
 from acquisition.snapshot.values.rows import Selection
-from acquisition.terminal import printable, say
+from acquisition.terminal import printable
 from filters.decisions.deciding import Decided
 from filters.decisions.method import method_of
 from filters.decisions.place import Placed, Wanted, label_of, place
@@ -22,7 +21,7 @@ from filters.documents.encoding import encode
 from filters.documents.placing import places_document
 from filters.documents.verdicts import Hosts
 from filters.judging.judge import TickJudge
-from filters.query.decisions_command import add_common, figure_lines, head_lines, reader
+from filters.query.decisions_command import add_common, exit_code, figure_lines, head_lines, reader, warn
 from filters.text.quantities import counted, quantity, seconds
 
 PLACE = "place"
@@ -61,18 +60,13 @@ def main(argv: list[str]) -> int:
 
 def _answer(decided: Decided, wanted: Wanted, hosts: Hosts, options: argparse.Namespace, out: TextIO) -> int:
     """Write one answer. Raises TemporaryError where there is no host, unless a document says so."""
-    if not (decided.picture.hosts or options.json):
-        raise TemporaryError(decided.blind)
-    for error in decided.picture.errors:
-        say(f"shardpulse query: warning: {error}")
+    warn(decided, options.json)
     if options.json:
         out.write(encode(places_document(decided, wanted, hosts, options.top or None)).decode() + "\n")
     else:
         out.writelines(f"{printable(line)}\n" for line in lines(decided, wanted, hosts, options.top or None))
     out.flush()
-    if decided.picture.errors or (decided.unplanned and not decided.blind):
-        return EXIT_UNAVAILABLE
-    return EXIT_TEMPORARY if decided.blind else EXIT_OK
+    return exit_code(decided)
 
 
 def lines(decided: Decided, wanted: Wanted, hosts: Hosts, most: int | None = None) -> Iterator[str]:

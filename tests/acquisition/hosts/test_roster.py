@@ -102,14 +102,16 @@ def test_all_expired_is_blind_in_every_answer(site: Site, capsys: Capture) -> No
         assert snapshot.blind.startswith(f"no host is visible since {last}"), snapshot.blind
         assert "2 known hosts expired" in snapshot.blind
         assert snapshot.blind in snapshot.errors
-    for words in (["query"], ["query", "hot"], ["query", "moves"], ["top", "--once"]):
+    place = ["query", "place", "--vcpus", "1", "--memory", "1GiB"]
+    for words in (["query"], ["query", "hot"], ["query", "moves"], place, ["top", "--once"]):
         assert site.ask(*words) == 75
         assert "2 known hosts expired" in capsys.readouterr().err
-    for words in (["query", "hot"], ["query", "moves"], ["top"], ["query"], ["status"]):
+    for words in (["query", "hot"], ["query", "moves"], place, ["top"], ["query"], ["status"]):
         assert site.ask(*words, "--json") == 75
         found = json.loads(capsys.readouterr().out)
         assert "2 known hosts expired" in found["blind"]
-        assert found.get("hot") is None
+        lists = [found.get(name) for name in ("hot", "moves", "refused", "maintenance", "places")]
+        assert lists == [None] * 5
     assert found["verdict"] == "blind"  # the last was status
     assert site.ask("status") == 75
     out = capsys.readouterr().out
