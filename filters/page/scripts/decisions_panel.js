@@ -13,13 +13,13 @@ let open = () => {};
 export function startDecisions(onOpen) {
   open = onOpen;
   parts = {
-    blind: element("p", { class: "wrong", hidden: true }),
+    blind: element("p", { class: "wrong", hidden: true }), maintenance: element("p", { hidden: true }),
     movesTitle: element("h3", {}, "Proposed moves"), moves: element("ol"),
     hotTitle: element("h3", {}, "Hot hosts"), hot: element("ul"),
     refused: more("refused"), abstained: more("abstained"),
   };
   byId("decisions").append(
-    parts.blind, parts.movesTitle, parts.moves, parts.hotTitle, parts.hot, parts.refused.node, parts.abstained.node,
+    parts.blind, parts.maintenance, parts.movesTitle, parts.moves, parts.hotTitle, parts.hot, parts.refused.node, parts.abstained.node,
   );
 }
 
@@ -34,6 +34,8 @@ export function showHot(document) {
 export function showMoves(document) {
   parts.blind.hidden = !document.blind;
   setText(parts.blind, document.blind ? `No moves can be proposed: ${document.blind}` : "");
+  parts.maintenance.hidden = !document.maintenance?.length;
+  setText(parts.maintenance, `In maintenance: ${named((document.maintenance ?? []).map(printable))}`);
   setText(parts.movesTitle, document.moves ? listed(document.moves, "proposed move") : "Moves: unknown");
   keyed(parts.moves, (document.moves ?? []).slice(0, MOST), (row) => `${row.vm.id} ${row.destination.id}`, moveCard, updateMove);
   const name = (row) => (row.vm ? `${printable(row.vm.name)} on ${printable(row.host)}` : printable(row.host));
@@ -67,7 +69,7 @@ function updateHot(node, row) {
 }
 
 function moveCard() {
-  const why = ["why this host", "why this VM", "why there"].flatMap((label) => [element("dt", {}, label), element("dd")]);
+  const why = ["why this host", "why this VM", "why there", "what it costs"].flatMap((label) => [element("dt", {}, label), element("dd")]);
   const figures = element("details", {}, element("summary", {}, "figures"), element("p", { class: "figures" }));
   return element("li", { class: "card move" }, element("p", { class: "route" }), element("dl", {}, ...why), figures);
 }
@@ -75,7 +77,7 @@ function moveCard() {
 function updateMove(node, row) {
   const [route, list, figures] = node.children;
   setText(route, `${printable(row.vm.name)}: ${printable(row.source.host)} → ${printable(row.destination.host)}`);
-  const reasons = [row.why.host, row.why.vm, row.why.destination];
+  const reasons = [row.why.host, row.why.vm, row.why.destination, row.why.cost];
   list.querySelectorAll("dd").forEach((place, index) => setText(place, printable(reasons[index].reason)));
   setText(figures.lastChild, reasons.map((each) => figuresText(each.figures)).filter(Boolean).join("; "));
 }

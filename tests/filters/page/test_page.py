@@ -118,11 +118,13 @@ def opened(page: Page, serving: Serving) -> None:
 
 
 def test_a_person_looks_at_hosts_by_keyboard(data: Data, shards: Shards, tmp_path: Path, page: Page) -> None:
-    with Serving(tmp_path, shards.addresses) as serving:
+    with Serving(tmp_path, shards.addresses, "[decisions.hosts]\n'<img*' = { maintenance = true }\n") as serving:
         opened(page, serving)
         shown(page, "summary", "4 hosts")
+        shown(page, "decisions", "In maintenance: <img src=x")
         shown(page, "decisions", "database: busy → calm")  # moves, with why
         shown(page, "decisions", "why this VM")
+        shown(page, "decisions", "what it costs")
         shown(page, "decisions", "cpu_busy_ratio")
         shown(page, "pipeline", "balanced")
         page.evaluate("document.querySelector('.skip a').focus()")
