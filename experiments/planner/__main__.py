@@ -6,6 +6,7 @@ import argparse
 import statistics
 import sys
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from acquisition.config.decisions import Decisions
 from acquisition.errors import UsageError
 from experiments.harness import outcome
+from experiments.planner import instance
 from experiments.planner.sight import Sight
-from experiments.planner.world import Size, World
+from experiments.planner.world import Layout, Size, World
 from experiments.processes.program import program
 from filters.decisions import vm_placement, vm_selection
 from filters.decisions.deciding import judge_all
@@ -74,7 +76,7 @@ def main(argv: list[str]) -> int:
     method = method_of(Decisions(selection=given.selection, placement=given.placement))
     seeds = range(given.seed, given.seed + given.runs)
     runs = [run(method, seed, given, Size(given.hosts, given.vms, given.overloaded)) for seed in seeds]
-    means = {name: round(statistics.fmean(getattr(each, name) for each in runs), 2) for name in Ran._fields}
+    means = means_of(runs)
     means["hot_destinations"] = sum(each.hot_destinations for each in runs)
     missed = [f"{name} is {means[name]}, above {most:g}" for name, most in _MOST.items() if means[name] > most]
     timed, ratios = time_plan(method, given.seed, given.timed_hosts), []
@@ -82,19 +84,38 @@ def main(argv: list[str]) -> int:
         missed.append(f"a plan for {timed.hosts} hosts takes {timed.seconds:.2f} s, above {_MOST_PLAN_SECONDS:g}")
     for size in _CASES if given.ratios else ():
         found = [run(method, seed, given, size) for seed in seeds]
-        ratio = sum(each.moves for each in found) / sum(each.fewest for each in found)
-        ratios.append({"hosts": size.hosts, "vm_noise": size.vm_noise, "moves_per_fewest": round(ratio, 3)})
+        ratio = moves_per_fewest(found)
+        ratios.append({"hosts": size.hosts, "vm_noise": size.vm_noise, "moves_per_fewest": ratio, **means_of(found)})
         if ratio > _MOST_RATIO:
             where = f"{size.hosts} hosts, VM noise {size.vm_noise:g}"
             missed.append(f"{where}: {ratio:.2f} moves per fewest, above {_MOST_RATIO}")
+    real = instance_figures(method, given, seeds) if given.instance else None
     figures = {"selection": given.selection, "placement": given.placement, "means": means, "plan": timed._asdict(),
-               "ratios": ratios, "runs": [each._asdict() for each in runs]}  # fmt: skip
+               "ratios": ratios, "instance": real, "runs": [each._asdict() for each in runs]}  # fmt: skip
     return outcome.conclude(outcome.document("planner", argv, [], figures, missed), given, _text)
 
 
+def moves_per_fewest(runs: list[Ran]) -> float:
+    """Moves of all runs, as a multiple of the fewest."""
+    return round(sum(each.moves for each in runs) / sum(each.fewest for each in runs), 3)
+
+
+def instance_figures(method: Method, given: argparse.Namespace, seeds: range) -> dict[str, Any]:
+    """Each host of a real cluster emptied, and moves against the fewest with VMs of its sizes."""
+    size, layout = instance.read(given.instance)
+    runs = [run(method, seed, given, size, layout) for seed in seeds]
+    emptied = instance.empty_each(size, layout, given.seed, method)
+    return {**emptied._asdict(), "moves_per_fewest": moves_per_fewest(runs), "means": means_of(runs)}
+
+
+def means_of(runs: list[Ran]) -> dict[str, float]:
+    """The mean of each count."""
+    return {name: round(statistics.fmean(getattr(each, name) for each in runs), 2) for name in Ran._fields}
+
+
 def time_plan(method: Method, seed: int, hosts: int) -> Timed:
-    """The time of one plan, ten seconds after the rise."""
-    world = World(Size(hosts, overloaded=max(1, hosts // _HOT)), seed, 8)
+    """The time of one plan, ten seconds after a rise of little noise, by which all of them are hot."""
+    world = World(Size(hosts, overloaded=max(1, hosts // _HOT), least=0.98, deviation=0.02), seed, 8)
     sight = Sight(world)
     for second in range(-_BEFORE, 11):
         world.tick(second)
@@ -109,9 +130,9 @@ def time_plan(method: Method, seed: int, hosts: int) -> Timed:
     return Timed(hosts, len(heat.having(Outcome.HOT)), moves, round(min(took), 4))
 
 
-def run(method: Method, seed: int, given: argparse.Namespace, size: Size) -> Ran:
+def run(method: Method, seed: int, given: argparse.Namespace, size: Size, layout: Layout | None = None) -> Ran:
     """One data center from a minute before the rise to the end."""
-    world = World(size, seed, given.migration_seconds)
+    world = World(size, seed, given.migration_seconds, layout)
     sight, log, hot = Sight(world), Migrations(), frozenset[str]()
     low = getattr(method.parameters, "low", _OVERLOADED)
     fewest, moves, overload, relief = 0, 0, 0, 0
@@ -166,9 +187,22 @@ def _text(document: dict[str, Any]) -> list[str]:
         f"{means['relief_seconds']:.0f} s",
         "plan for {hosts} hosts, {hot} hot: {moves} moves in {seconds:.3f} s".format(**document["plan"]),
         *(
-            "{hosts} hosts, VM noise {vm_noise:.0%}: {moves_per_fewest:.2f} moves per fewest".format(**each)
+            "{hosts} hosts, VM noise {vm_noise:.0%}: {moves:.1f} moves where {fewest:.1f} are the fewest "
+            "({moves_per_fewest:.2f}), relief after {relief_seconds:.0f} s".format(**each)
             for each in document["ratios"]
         ),
+        *(_instance_lines(document["instance"]) if document["instance"] else ()),
+    ]
+
+
+def _instance_lines(found: dict[str, Any]) -> list[str]:
+    stayed = ", ".join(f"{number} because {reason}" for reason, number in found["stayed"].items())
+    return [
+        "instance: of {hosts} hosts with {vms} VMs {emptied} are emptied in one plan, {but_for_pins} but for pinned "
+        "VMs".format(**found)
+        + (f"; VMs that stay: {stayed}" if stayed else ""),
+        "instance: {moves_per_fewest:.2f} moves per fewest, {means[overload_seconds]:.0f} host-seconds of overload, "
+        "{means[hot_destinations]} destinations hot, relief after {means[relief_seconds]:.0f} s".format(**found),
     ]
 
 
@@ -185,6 +219,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--placement", default=default.placement, choices=list(vm_placement.placements()), help="default: as shipped")
     add("--timed-hosts", type=int, default=1000, metavar="N", help="hosts of the timed plan (default %(default)s)")
     add("--ratios", action="store_true", help="compare moves with the fewest at 20 and 100 hosts, VM noise 5 and 30%%")
+    add("--instance", type=Path, metavar="FILE", help="a cluster of VMR2L (JSON): empty each host, and relieve it")
     given = made.parse_args(argv)
     outcome.require_positive(
         given, "hosts", "vms", "overloaded", "runs", "plan_seconds", "migration_seconds", "seconds", "timed_hosts"

@@ -79,9 +79,9 @@ class Sight:
         for name, derive in ratios.of_vm(host).items():
             if made := derive(readings):
                 readings[name] = made
-        observed = self._world.second - float(self._since[row])
+        observed, labels = self._world.second - float(self._since[row]), self._world.layout.labels
         return Vm(f"vm-{row}", f"vm{row}", f"{self._world.place[row]:016x}", readings=readings,
-                  observed_seconds=min(observed, 1e6))  # fmt: skip
+                  labels=labels[row] if labels else {}, observed_seconds=min(observed, 1e6))  # fmt: skip
 
 
 def _reading(metric: str, mean: float, last: float | None = None, inputs: DecisionInputs | None = None) -> Reading:

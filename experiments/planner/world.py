@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ Ints = npt.NDArray[np.int64]
 
 _GIB = float(1 << 30)
 _CORRELATION = 0.5  #: of the noise from one second to the next
+_RELIEVABLE = 4  #: VMs that a host of a given layout has that rises: one of a single VM cannot be relieved
 
 
 class Size(NamedTuple):
@@ -33,6 +35,16 @@ class Size(NamedTuple):
     memory: float = 128 * _GIB
 
 
+class Layout(NamedTuple):
+    """Rows of the hosts on which VMs are, what each takes of the load of its host, its memory, and its labels (none
+    where the sequence is empty)."""
+
+    place: Ints
+    shares: Doubles
+    memory: Doubles
+    labels: Sequence[Mapping[str, str]] = ()
+
+
 class Way(NamedTuple):
     """A migration in progress: row of the VM, of the host that it comes to, the second of its end."""
 
@@ -44,19 +56,21 @@ class Way(NamedTuple):
 class World:
     """Where every VM is, and what it asks for; one ``tick`` is a second. The same seed is the same load."""
 
-    def __init__(self, size: Size, seed: int, migration_seconds: int) -> None:
+    def __init__(self, size: Size, seed: int, migration_seconds: int, layout: Layout | None = None) -> None:
         generator = np.random.default_rng(seed)
         self.size, self.migration_seconds = size, migration_seconds
-        self.place: Ints = np.repeat(np.arange(size.hosts), size.vms)
-        self.memory = generator.choice([1.0, 2.0, 4.0, 8.0], len(self.place)) * _GIB
-        shares = generator.dirichlet(np.full(size.vms, size.evenness), size.hosts)
+        self.layout = layout or _made(size, generator)
+        self.place: Ints = self.layout.place.copy()
+        self.memory, shares = self.layout.memory, self.layout.shares
         calm = generator.uniform(size.lowest, size.highest, size.hosts)
-        risen = calm.copy()
-        risen[: size.overloaded] = generator.uniform(size.least, size.most, size.overloaded)
-        self._calm, self._risen = ((level[:, None] * shares).ravel() for level in (calm, risen))
+        risen, rows = calm.copy(), np.arange(size.hosts)
+        if layout is not None:
+            rows = generator.permutation(np.flatnonzero(np.bincount(layout.place) >= _RELIEVABLE))
+        risen[rows[: size.overloaded]] = generator.uniform(size.least, size.most, size.overloaded)
+        self._calm, self._risen = (level[self.place] * shares for level in (calm, risen))
         self._generator = generator
         self._noise = np.zeros(len(self.place))
-        self._sizes = np.sqrt(shares).ravel() * size.deviation
+        self._sizes = np.sqrt(shares) * size.deviation
         self.second = -1_000_000
         self.demand = self._calm
         self.ways: list[Way] = []
@@ -91,3 +105,10 @@ class World:
         """Use of hosts (H,) and VMs (V,): a full host gives each VM less than it asks for."""
         wanted = np.bincount(self.place, self.demand, self.size.hosts)
         return np.minimum(wanted, 1.0), self.demand / np.maximum(wanted, 1.0)[self.place]
+
+
+def _made(size: Size, generator: np.random.Generator) -> Layout:
+    """As many VMs on each host, of memory and shares by chance."""
+    place = np.repeat(np.arange(size.hosts), size.vms)
+    memory = generator.choice([1.0, 2.0, 4.0, 8.0], len(place)) * _GIB
+    return Layout(place, generator.dirichlet(np.full(size.vms, size.evenness), size.hosts).ravel(), memory)

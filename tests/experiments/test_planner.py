@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from acquisition.config.decisions import Decisions
 from experiments.planner import __main__ as planner
+from experiments.planner import instance
 from experiments.planner.sight import Sight
 from experiments.planner.world import Size, World
 from filters.decisions.method import method_of
@@ -40,3 +42,26 @@ def test_a_picture_has_the_figures_of_the_filter() -> None:
     cores = sum(vm.readings["cpu_ratio"].mean or 0.0 for vm in host.vms)
     assert cores / world.size.cores == pytest.approx(reading.mean)
     assert method_of(Decisions()).rule.judge(host, method_of(Decisions()).parameters).outcome == "hot"
+
+
+def test_each_host_of_an_instance_is_emptied(tmp_path: Path) -> None:
+    hosts = [{"node_id": name, "node_cpu": 88, "node_mem_mb": 368776} for name in "abcd"]
+    vms = [
+        {
+            "instance_id": f"{name}{number}",
+            "host_id": name,
+            "numa": [{"cpu": 4, "mem_mb": 8192}],
+            "allow_migration": movable,
+        }
+        for name in "abc"
+        for number, movable in ((0, name != "a"), (1, 1), (2, 1), (3, 1))
+    ]
+    apart = [{"granularity": "host", "data": ["b1", "c1"]}]
+    cluster = {"host_info": hosts, "vm_instance": vms, "other_requirement": {"deployment_set": apart}}
+    path = tmp_path / "instance.json"
+    path.write_text(json.dumps({"cluster_list": [cluster]}))
+    size, layout = instance.read(path)
+    assert (size.hosts, size.cores, layout.shares[0]) == (4, 88.0, 0.25)
+    assert [layout.labels[row] for row in (0, 5, 9, 10)] == [{"pinned": "true"}, *[{"anti_affinity": "0"}] * 2, {}]
+    found = instance.empty_each(size, layout, 1, method_of(Decisions()))
+    assert found == instance.Emptied(3, 2, 3, 12, {"it is pinned": 1})
