@@ -148,7 +148,7 @@ def run(method: Method, seed: int, given: argparse.Namespace, size: Size, layout
             reached[each.target] = second
         sight.look()
         if second == 0:
-            fewest = fewest_moves(world, low)
+            fewest = fewest_moves(world, low, min(low - method.policy.margin, 1.0 - method.policy.headroom))
         planned = second > 0 and second % given.plan_seconds == 0
         picture = sight.picture(planned)
         heat = judge_all(picture, method.rule, method.parameters, hot)
@@ -167,14 +167,16 @@ def run(method: Method, seed: int, given: argparse.Namespace, size: Size, layout
     return Ran(moves, overload, len(became_hot), relief, fewest)
 
 
-def fewest_moves(world: World, low: float) -> int:
-    """The fewest VMs that must leave so that every host is at or below ``low``: the greatest of each first."""
-    found = 0
-    for host, level in enumerate(world.levels()):
-        if level < _OVERLOADED:
-            continue
-        greatest_first = -np.sort(-world.level_of_vms()[world.place == host])
-        found += 1 + int((level - np.cumsum(greatest_first) > low).sum())
+def fewest_moves(world: World, low: float, most: float) -> int:
+    """The fewest VMs that must leave so that every host is at or below ``low``: the greatest of each first, of those
+    that may move and that the idlest host has room for, at a level of ``most`` at most. Hosts that no moves relieve
+    count as none."""
+    sizes, levels, found = world.level_of_vms(), world.levels(), 0
+    movable = (sizes <= most - levels.min()) & ~world.pinned
+    for host, level in enumerate(levels):
+        left = level - np.cumsum(-np.sort(-sizes[movable & (world.place == host)]))
+        if level >= _OVERLOADED and (left <= low).any():
+            found += 1 + int((left > low).sum())
     return found
 
 

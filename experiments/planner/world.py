@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from filters.decisions.constraints.labels import PINNED
+
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -62,6 +64,7 @@ class World:
         self.layout = layout or _made(size, generator)
         self.place: Ints = self.layout.place.copy()
         self.memory, shares = self.layout.memory, self.layout.shares
+        self.pinned = np.array([PINNED in each for each in self.layout.labels] or [False] * len(self.place))
         calm = generator.uniform(size.lowest, size.highest, size.hosts)
         risen, rows = calm.copy(), np.arange(size.hosts)
         if layout is not None:
