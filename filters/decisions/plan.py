@@ -91,8 +91,8 @@ class _Planner:
     def keep(self, before: Sequence[Move]) -> None:
         """Propose again what is still right: the host is hot still, the VM among the first that it should give, and its
         destination takes it."""
-        for each in before:
-            first = self._candidates.get(each.source.id, [])[: self._tries(each.source.id)]
+        for each in (one for one in before if one.source.id in self._candidates):
+            first = self._candidates[each.source.id][: self._tries(each.source.id)]
             again = next((one for one in first if one.vm.id == each.vm.id), None)
             if again is None or self._is_full() or not relief.chosen(each.source.id, [again], self.state, {}):
                 continue

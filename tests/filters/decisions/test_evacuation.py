@@ -82,3 +82,11 @@ def test_migrations_in_progress_count_in_all() -> None:
         "as many migrations as may be at a time (1) are in progress or proposed"
     )
     assert len(plan(seen, Policy(moves=2), log).moves) == 1
+
+
+def test_proposal_of_a_host_that_nobody_sees_is_gone() -> None:
+    old, one = host("old", [vm("a", 1.0)], labels=LEAVING), host("one", cpu=0.1)
+    seen, how = picture(one), method_of(Decisions())
+    before = plan(picture(old, one)).moves
+    assert before
+    assert not propose(seen, judge_all(seen, how.rule, how.parameters), how, Migrations(), before=before).moves
