@@ -11,7 +11,7 @@ from acquisition.model.inputs import RECENT_TICKS, Span
 _METRICS = (
     "host.cpu_busy_ratio", "host.memory_used_ratio", "host.network_used_ratio", "vms.cpu_ratio", "processes.cpu_ratio",
 )  # fmt: skip
-DEFAULT_THRESHOLDS = dict.fromkeys(_METRICS, 0.9)
+DEFAULT_THRESHOLDS = {**dict.fromkeys(_METRICS, 0.9), "host.cpu_waiting_ratio": 0.05}
 DEFAULT_WINDOW, DEFAULT_COUNTED, DEFAULT_PLATEAU = Span(30.0, 10), Span(8.0, 4), Span(4.0, 2)
 DEFAULT_ORDER_STATISTICS = ("host",)
 DEFAULT_SLACKS = dict.fromkeys(_METRICS, 0.05)
@@ -26,7 +26,8 @@ class Inputs(Table):
     value, CUSUM, the recent values, and optionally median, MAD and quartiles over a window. Windows are given in
     seconds, with a minimum number of samples for long intervals, and hold at most 120 samples. Metrics are named
     SET.METRIC; SET may be *, METRIC may contain * and ?; the first matching pattern applies. In addition to the
-    metrics of docs/metrics.md there are host.cpu_busy_ratio, host.memory_used_ratio and host.network_used_ratio."""
+    metrics of docs/metrics.md there are host.cpu_busy_ratio, host.cpu_waiting_ratio, host.memory_used_ratio and
+    host.network_used_ratio."""
 
     enabled: Annotated[bool, Meta(description="false disables it")] = True
     window_seconds: Annotated[

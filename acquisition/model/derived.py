@@ -15,19 +15,23 @@ from typing import Any, NamedTuple
 CPU = "cpu_busy_ratio"
 MEMORY = "memory_used_ratio"
 NETWORK = "network_used_ratio"
+WAITING = "cpu_waiting_ratio"
+
+_LEAST_CORES = 1e-9  #: wanted by a host that does nothing: its share is 0
 
 Maximum = Callable[[Any, Any], Any]
 
 
 class Derived(NamedTuple):
     """``formula(maximum, *parts, *extra)`` takes one number per part and ``max``, or one numpy array per part and
-    ``numpy.maximum``; it answers one of the same kind. ``extra`` are parts that not every host has: 0 where one is
-    MISSING, or no column of the frame."""
+    ``numpy.maximum``; it answers one of the same kind. ``extra`` are parts that not every host has: ``absent`` where
+    one is MISSING, or no column of the frame."""
 
     help: str
     parts: tuple[str, ...]
     formula: Callable[..., Any]
     extra: tuple[str, ...] = ()
+    absent: float = 0.0
 
 
 def _cpu_busy(_maximum: Maximum, idle: Any, iowait: Any) -> Any:
@@ -40,6 +44,14 @@ def _memory_used(_maximum: Maximum, available: Any, total: Any, hugepages: Any =
 
 def _network_used(maximum: Maximum, receive: Any, transmit: Any, speed: Any) -> Any:
     return maximum(receive, transmit) / speed
+
+
+def _cpu_waiting(
+    maximum: Maximum, idle: Any, iowait: Any, count: Any, runnable: Any, suffering: Any, pressure: Any
+) -> Any:
+    queued = maximum(maximum(pressure, runnable - count), 0.0)
+    waiting = suffering * (suffering >= 0.0) + queued * (suffering < 0.0)
+    return waiting / maximum((1.0 - idle - iowait) * count + waiting, _LEAST_CORES)
 
 
 #: By name; all are ratios.
@@ -59,5 +71,12 @@ DERIVED: dict[str, Derived] = {
         "network traffic in the busier direction, as a fraction of link speed",
         ("network_receive_bytes_per_second", "network_transmit_bytes_per_second", "link_speed_bytes_per_second"),
         _network_used,
+    ),
+    WAITING: Derived(
+        "share of the CPU time wanted that was waited for: by VMs, else as far as pressure and run queue say",
+        ("cpu_idle_ratio", "cpu_iowait_ratio", "cpu_count", "tasks_runnable"),
+        _cpu_waiting,
+        ("vms_suffering_ratio", "pressure_cpu_some_ratio"),
+        absent=-1.0,
     ),
 }

@@ -21,7 +21,13 @@ def of_host(metric: str, readings: Readings) -> Reading | None:
     """A derived metric of a host with these readings; None where one of its parts is not there at all."""
     how = DERIVED[metric]
     extra = (part for part in how.extra if part in readings and not readings[part].validity.startswith(MISSING))
-    return _combine(metric, readings, (*how.parts, *extra), partial(how.formula, max))
+    there = (*how.parts, *extra)
+
+    def formula(*values: float) -> float:
+        known = dict(zip(there, values, strict=True))
+        return float(how.formula(max, *(known.get(part, how.absent) for part in (*how.parts, *how.extra))))
+
+    return _combine(metric, readings, there, formula)
 
 
 HOST: dict[str, Callable[[Readings], Reading | None]] = {metric: partial(of_host, metric) for metric in DERIVED}

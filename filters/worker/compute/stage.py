@@ -20,7 +20,7 @@ from filters.kernels.numpy_step import LARGEST
 from filters.worker.compute.batching import Item, join_codes
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
-from filters.worker.inputs.plan import Plan
+from filters.worker.inputs.plan import NO_PART, Plan
 from filters.worker.inputs.state import CUSUM, MEAN, TIME_ABOVE, Arrays, Begun, InputsState
 
 
@@ -167,7 +167,11 @@ def _take(plan: Plan, members: list[Member], spans: list[tuple[int, int]]) -> _G
     baseline = np.concatenate([member.means for member in members], axis=1)
     if not plan.derived:
         return _Group(members, spans, kept, raw, raw_codes, baseline)
-    made = [derive(how, list(values.T[list(parts)]), list(codes.T[list(parts)])) for how, parts in plan.derived]
+    nothing = np.full(len(values), np.float32(np.nan)), np.full(len(values), validity.MISSING, np.uint8)
+    made = []
+    for how, parts in plan.derived:
+        columns = [nothing if part == NO_PART else (values[:, part], codes[:, part]) for part in parts]
+        made.append(derive(how, [value for value, _ in columns], [code for _, code in columns]))
     x, x_codes = np.array([value for value, _ in made]), np.array([code for _, code in made])
     valid = (x_codes & validity.CODE_MASK) == validity.VALID
     before = np.concatenate([each.derived for each in kept], axis=2)

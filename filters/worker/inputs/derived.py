@@ -3,7 +3,7 @@
 They are those of acquisition.model.derived.
 
 A derived sample is valid when all of its parts are; its code is that of the first part that is not. An extra part that
-is MISSING is 0.
+is MISSING, or no column of the frame, is what the metric says.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Averages(NamedTuple):
 
 
 def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes]) -> tuple[Floats, Codes]:
-    """Derived samples and their codes, (R,) each, from those of the parts and of the extra ones that are there; RANGE
+    """Derived samples and their codes, (R,) each, from those of the parts and of the extra ones; RANGE
     where the result is no number that can be smoothed."""
     values, codes = list(values), list(codes)
     for place in range(len(how.parts), len(values)):
         missing = (codes[place] & validity.CODE_MASK) == validity.MISSING
-        values[place] = np.where(missing, np.float32(0.0), values[place])
+        values[place] = np.where(missing, np.float32(how.absent), values[place])
         codes[place] = np.where(missing, np.uint8(validity.VALID), codes[place])
     with np.errstate(all="ignore"):
         result = np.asarray(how.formula(np.maximum, *values), np.float32)

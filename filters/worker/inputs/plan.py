@@ -20,15 +20,15 @@ from acquisition.config.inputs import (
     DEFAULT_THRESHOLDS,
     DEFAULT_WINDOW,
 )
-from acquisition.model.derived import CPU, DERIVED, MEMORY, NETWORK, Derived
+from acquisition.model.derived import CPU, DERIVED, MEMORY, NETWORK, WAITING, Derived
 from acquisition.model.inputs import RECENT_TICKS, Span
 from acquisition.model.metric import resource_set_id
 from acquisition.wire.records.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, Head, pack_names
 
 ANY = "*"
 #: The derived metrics whose formula the native step knows, in the order of its numbers for them.
-FORMULAS = (CPU, MEMORY, NETWORK)
-MOST_PARTS = 3
+FORMULAS = (CPU, MEMORY, NETWORK, WAITING)
+MOST_PARTS = 6
 NO_PART = -1
 #: A plan for the native step: what it begins with, and a derived column.
 SHAPE, FORMULA = struct.Struct("<10i"), struct.Struct(f"<{1 + MOST_PARTS}i")
@@ -38,8 +38,8 @@ _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
 @dataclass(frozen=True)
 class Plan:
     """The columns of one resource set: first those that frames carry (``sources`` are their positions), then derived
-    ones with the positions of their parts and of the extra ones that frames carry. ``thresholds`` and ``slacks``
-    float32 (C,), in the metrics' units; ``taus`` float64 (C,), time constants in seconds. ``window``, ``counted`` and
+    ones with the positions of their parts and of the extra ones, NO_PART of those that no frame carries.
+    ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units; ``taus`` float64 (C,), time constants in seconds. ``window``, ``counted`` and
     ``depth`` in ticks, ``plateau`` in valid samples (0: none); ``order`` says whether order statistics are kept.
 
     ``head`` is that of its sections, but for the steps. ``packed`` is the plan as the native step takes it, None where
@@ -126,8 +126,8 @@ def make_plan(
         parts = all(part in metrics for part in how.parts)
         if parts and name not in metrics and _value(settings.thresholds, resource_set, name) is not None:
             names.append(name)
-            extra = [part for part in how.extra if part in metrics]
-            derived.append((how, tuple(metrics.index(part) for part in (*how.parts, *extra))))
+            places = (metrics.index(part) if part in metrics else NO_PART for part in (*how.parts, *how.extra))
+            derived.append((how, tuple(places)))
     if not names:
         return None
     taus = np.array([tau_of(name) for name in names])

@@ -105,10 +105,10 @@ static int is_usable(float x, uint8_t code)
     return (code & CODE_MASK) == VALID && fabsf(x) <= LARGEST;
 }
 
-/* Whether a formula needs the part of this number; an extra one is 0 where it is missing. */
+/* Whether a formula needs the part of this number; extra ones may be missing. */
 static int needs(const Derived *how, int part)
 {
-    return part < (how->formula == NETWORK_USED ? MOST_PARTS : 2);
+    return part < (how->formula == CPU_WAITING ? 4 : how->formula == NETWORK_USED ? 3 : 2);
 }
 
 static int is_missing(uint8_t code)
@@ -116,17 +116,37 @@ static int is_missing(uint8_t code)
     return (code & CODE_MASK) == MISSING;
 }
 
+static float maximum(float a, float b)
+{
+    return isnan(a) || isnan(b) ? NAN : a > b ? a : b;
+}
+
+static float extra_or(float absent, int part, const float *row, const uint8_t *codes)
+{
+    return part < 0 || (codes && is_missing(codes[part])) ? absent : row[part];
+}
+
+static float waiting_share(float busy, float count, float runnable, float suffering, float pressure)
+{
+    float queued = maximum(maximum(pressure, runnable - count), 0.0f);
+    float waiting = suffering * (float)(suffering >= 0.0f) + queued * (float)(suffering < 0.0f);
+    return waiting / maximum(busy * count + waiting, 1e-9f);
+}
+
 static float derive(const Derived *how, const float *row, const uint8_t *codes)
 {
-    float a = row[how->parts[0]], b = row[how->parts[1]];
-    int extra = how->parts[2];
+    const int32_t *parts = how->parts;
+    float a = row[parts[0]], b = row[parts[1]];
     switch (how->formula) {
     case CPU_BUSY:
         return (1.0f - a) - b;
     case MEMORY_USED:
-        return 1.0f - (a + (extra < 0 || (codes && is_missing(codes[extra])) ? 0.0f : row[extra])) / b;
+        return 1.0f - (a + extra_or(0.0f, parts[2], row, codes)) / b;
+    case NETWORK_USED:
+        return maximum(a, b) / row[parts[2]];
     default:
-        return (isnan(a) || isnan(b) ? NAN : a > b ? a : b) / row[how->parts[2]];
+        return waiting_share((1.0f - a) - b, row[parts[2]], row[parts[3]], extra_or(-1.0f, parts[4], row, codes),
+                             extra_or(-1.0f, parts[5], row, codes));
     }
 }
 
@@ -134,8 +154,8 @@ static float derive(const Derived *how, const float *row, const uint8_t *codes)
 static uint8_t derived_code(const Derived *how, const uint8_t *codes, float x)
 {
     uint8_t code = VALID;
-    for (int i = 0; codes && i < MOST_PARTS && how->parts[i] >= 0; i++)
-        if ((code & CODE_MASK) == VALID && (needs(how, i) || !is_missing(codes[how->parts[i]])))
+    for (int i = 0; codes && i < MOST_PARTS; i++)
+        if (how->parts[i] >= 0 && (code & CODE_MASK) == VALID && (needs(how, i) || !is_missing(codes[how->parts[i]])))
             code = (uint8_t)((code & OUTLIER) | codes[how->parts[i]]);
     if ((code & CODE_MASK) != VALID)
         return code & CODE_MASK;

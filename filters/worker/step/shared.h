@@ -20,9 +20,10 @@ enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24 };
 
 /* filters.worker.inputs.plan.FORMULAS */
 #define FORMULAS_KNOWN(DO) \
-    DO(CPU_BUSY, "cpu_busy_ratio") DO(MEMORY_USED, "memory_used_ratio") DO(NETWORK_USED, "network_used_ratio")
+    DO(CPU_BUSY, "cpu_busy_ratio") DO(MEMORY_USED, "memory_used_ratio") DO(NETWORK_USED, "network_used_ratio") \
+    DO(CPU_WAITING, "cpu_waiting_ratio")
 enum { FORMULAS_KNOWN(AS_PLACE) FORMULAS };
-enum { MOST_PARTS = 3, NO_PART = -1 }; /* of a formula */
+enum { MOST_PARTS = 6, NO_PART = -1 }; /* of a formula */
 
 /* filters.worker.inputs.state */
 #define SHORTEST 1e-9 /* seconds between two frames */

@@ -258,6 +258,25 @@ def test_derived_metrics_by_hand() -> None:
     assert derive(DERIVED["network_used_ratio"], parts, [np.zeros(1, np.uint8)])[0].tolist() == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("suffering", "pressure", "runnable", "share"),
+    [
+        (0.36, 1.0, 9.0, 0.1), (0.0, 1.0, 9.0, 0.0),  # what guests wait for is known
+        (None, 0.36, 4.0, 0.1), (None, 0.2, 5.0, 1.0 / 4.24), (None, None, 5.0, 1.0 / 4.24), (None, None, 3.0, 0.0),
+    ],
+)  # fmt: skip
+def test_waiting_share_is_of_the_best_signal(
+    suffering: float | None, pressure: float | None, runnable: float, share: float
+) -> None:
+    parts = [0.19, 0.0, 4.0, runnable, suffering, pressure]  # four cores, busy by 0.81
+    marks = [np.uint8([0 if part is not None else codes.MISSING]) for part in parts]
+    value, code = derive(DERIVED["cpu_waiting_ratio"], [np.float32([NAN if p is None else p]) for p in parts], marks)
+    assert value.tolist() == pytest.approx([share])
+    assert code.tolist() == [0]
+    idle = [np.float32([part]) for part in (1.0, 0.0, 4.0, 0.0, 0.0, 0.0)]
+    assert derive(DERIVED["cpu_waiting_ratio"], idle, [np.zeros(1, np.uint8)] * 6)[0].tolist() == [0.0]
+
+
 def test_derived_metrics_are_smoothed_as_others_are() -> None:
     rng = np.random.default_rng(4)
     state = Averages(*(np.full((1, 1), fill, np.float32) for fill in (NAN, NAN, NAN, 0.0)))

@@ -175,10 +175,11 @@ def test_averages_equal_numpys(
 NAMES = [
     "cpu_idle_ratio", "cpu_iowait_ratio", "other", "memory_available_bytes", "memory_total_bytes",
     "network_receive_bytes_per_second", "network_transmit_bytes_per_second", "link_speed_bytes_per_second",
-    "hugepages_available_bytes",
+    "hugepages_available_bytes", "cpu_count", "tasks_runnable", "vms_suffering_ratio", "pressure_cpu_some_ratio",
 ]  # fmt: skip
 METRICS = tuple(Metric(name, "", "gauge", 0.0, 1e19, "") for name in NAMES)
-WITHOUT_HUGEPAGES = METRICS[:-1]  #: what older probes send
+WITHOUT_EXTRA = METRICS[:8]  #: what older probes send
+WITHOUT_SUFFERING = (*METRICS[:-2], METRICS[-1])
 CODES = [0] * 6 + [codes.OUTLIER_FLAG, codes.RANGE, codes.MISSING, codes.OUTLIER_FLAG | codes.RANGE, 0xFF]
 FRAME = st.tuples(
     st.integers(0, 2**32 - 1),  # seed of the values
@@ -214,7 +215,7 @@ def bench(
     st.integers(0, 5),
     st.booleans(),
     st.booleans(),
-    st.sampled_from([METRICS, WITHOUT_HUGEPAGES]),
+    st.sampled_from([METRICS, WITHOUT_EXTRA, WITHOUT_SUFFERING]),
 )
 @pytest.mark.filterwarnings("ignore")
 def test_both_steps_say_the_same(
