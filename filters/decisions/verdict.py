@@ -1,4 +1,4 @@
-"""Verdict of a rule: hot, not hot or abstained, with the figures used."""
+"""Verdict of a rule: an outcome with its reason and the figures used."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from filters.decisions.picture import Reading
 
 
 class Outcome(StrEnum):
-    """Outcomes of a rule for a host, by the same word in all answers and questions, in the order of lists."""
+    """Outcomes of a rule for a host, by the same word in all answers and questions, in the order of lists.
+
+    ``suspect``: the first values beyond a limit, not confirmed yet; ``saturated``: busy, and nobody waits for it.
+    Only ``hot`` hosts are relieved.
+    """
 
     HOT = "hot"
+    SUSPECT = "suspect"
+    SATURATED = "saturated"
     ABSTAINED = "abstained"
     NOT_HOT = "not_hot"
 
 
 #: For those who ask for every host: members of an enumeration are slow to look up (Python 3.11).
-HOT, ABSTAINED, NOT_HOT = Outcome
+HOT, SUSPECT, SATURATED, ABSTAINED, NOT_HOT = Outcome
 
 
 class Figure(NamedTuple):
@@ -33,14 +39,28 @@ class Figure(NamedTuple):
     stale_seconds: float | None = None
 
 
+class Part(NamedTuple):
+    """Outcome of one part of a rule, such as ``memory``, with its own reason."""
+
+    name: str
+    outcome: Outcome
+    reason: str
+
+
 class Verdict(NamedTuple):
     """Verdict of a rule on a host; ``reason`` is one sentence for users. ``excess`` orders
-    hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown)."""
+    hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown).
+
+    ``parts`` are those of a rule that has any; ``lasting`` is for how many seconds the deciding figure has been beyond
+    its limit, by the samples (None: it is not, or that is not kept).
+    """
 
     outcome: Outcome
     reason: str
     figures: tuple[Figure, ...] = ()
     excess: float | None = None
+    parts: tuple[Part, ...] = ()
+    lasting: float | None = None
 
 
 class Heat(NamedTuple):
@@ -50,10 +70,10 @@ class Heat(NamedTuple):
     hot: frozenset[str]
 
     def having(self, outcome: Outcome) -> list[str]:
-        """Ids of the hosts with an outcome: of the hot ones that first which exceeds its limit most, others in the
+        """Ids of the hosts with an outcome: of those beyond a limit that first which exceeds it most, others in the
         picture's order."""
         found = [host for host, each in self.verdicts.items() if each.outcome is outcome]
-        if outcome is HOT:
+        if outcome in (HOT, SUSPECT, SATURATED):
             found.sort(key=lambda host: (-(self.verdicts[host].excess or 0.0), host))
         return found
 
@@ -66,7 +86,7 @@ def aged(verdict: Verdict, seconds: float) -> Verdict:
         else Figure(each.name, each.value, each.unit, each.validity, each.age_seconds + seconds, each.stale_seconds)
         for each in verdict.figures
     ]
-    return Verdict(verdict.outcome, verdict.reason, tuple(figures), verdict.excess)
+    return Verdict(verdict.outcome, verdict.reason, tuple(figures), *verdict[3:])
 
 
 def abstain(reason: str, *figures: Figure) -> Verdict:

@@ -64,7 +64,7 @@ def _means(block: Block) -> dict[str, Reading]:
 
 
 STATES = {CURRENT: "c", LATE: "l", UNKNOWN: "u", DOWN: "d"}
-_OUTCOMES = {Outcome.HOT: "h", Outcome.ABSTAINED: "a"}
+_OUTCOMES = {Outcome.HOT: "h", Outcome.SUSPECT: "s", Outcome.SATURATED: "b", Outcome.ABSTAINED: "a"}
 _UNKNOWN, _NOT_HOT = "?", "n"
 _PER_MILLE = 1000.0
 
@@ -82,8 +82,8 @@ class RosterDocument(Struct, frozen=True):
 
 class HeatDocument(Struct, frozen=True):
     """One value per host and column, in the order of the roster. ``states`` has a letter per host: c current, l late,
-    u unknown, d down; ``outcomes``: h hot, n not_hot, a abstained, ? not judged. ``blind`` says why no host could be
-    judged, as in /v1/hot. Ratios are moving averages in
+    u unknown, d down; ``outcomes``: h hot, s suspect, b saturated (busy), n not_hot, a abstained, ? not judged.
+    ``blind`` says why no host could be judged, as in /v1/hot. Ratios are moving averages in
     thousandths of the host's capacity, null where missing; ``age_seconds`` counts to ``now``."""
 
     tick: int

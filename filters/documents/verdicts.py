@@ -26,7 +26,7 @@ from filters.judging.labels import LabelSelection
 from filters.text.quantities import digits
 
 #: Lists of ``HotDocument`` that stand there unless others are asked for.
-LISTED = (Outcome.HOT, Outcome.ABSTAINED)
+LISTED = (Outcome.HOT, Outcome.SUSPECT, Outcome.SATURATED, Outcome.ABSTAINED)
 #: Lists of ``MovesDocument``.
 PROPOSALS = ("moves", "refused")
 
@@ -51,6 +51,14 @@ class RuleDocument(Struct, frozen=True):
     parameters: dict[str, Any]
 
 
+class PartDocument(Struct, frozen=True):
+    """One part of a rule, such as ``memory``, with its own outcome and reason."""
+
+    name: str
+    outcome: Outcome
+    reason: str
+
+
 class VerdictDocument(Struct, frozen=True):
     """One host and what the rule says of it. ``excess`` is by how much the deciding figure is above its limit."""
 
@@ -64,6 +72,12 @@ class VerdictDocument(Struct, frozen=True):
     reason: str | UnsetType = UNSET
     excess: float | UnsetType | None = UNSET
     figures: list[ReasonFigure] | UnsetType = UNSET
+    lasting_seconds: (
+        Annotated[float, Meta(description="for how long the deciding figure has been beyond its limit, by the samples")]
+        | UnsetType
+        | None
+    ) = UNSET
+    parts: list[PartDocument] | UnsetType = UNSET
 
 
 #: What may be asked for of a host; ``host``, ``id`` and ``outcome`` always stand there.
@@ -72,9 +86,9 @@ _ALWAYS = ("host", "id", "outcome")
 
 
 class HotDocument(Struct, frozen=True):
-    """Hot hosts, the hottest first; those on which the rule abstained, because an input is missing or warming; the
-    others, if asked for. ``hosts`` counts all. ``blind`` says why no host at all can be judged: ``hot`` and ``not_hot``
-    are null then, for nobody knows that none is."""
+    """Hot hosts, the hottest first; suspect ones, beyond a limit and not confirmed; saturated ones, busy while nobody
+    waits; those on which the rule abstained, because an input is missing or warming; the others, if asked for.
+    ``hosts`` counts all. ``blind`` says why no host at all can be judged: all lists but ``abstained`` are null then."""
 
     tick: Annotated[int | None, Meta(description="null while no host is current")]
     now: Annotated[float, Meta(description="seconds since 1970 by the reader's clock")]
@@ -83,6 +97,8 @@ class HotDocument(Struct, frozen=True):
     rule: RuleDocument
     hosts: int
     hot: list[VerdictDocument] | UnsetType | None = UNSET
+    suspect: list[VerdictDocument] | UnsetType | None = UNSET
+    saturated: list[VerdictDocument] | UnsetType | None = UNSET
     abstained: list[VerdictDocument] | UnsetType = UNSET
     not_hot: list[VerdictDocument] | UnsetType | None = UNSET
 
@@ -251,6 +267,8 @@ def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
         verdict.reason,
         digits(verdict.excess),
         figures_of(verdict.figures),
+        digits(verdict.lasting),
+        [PartDocument(*part) for part in verdict.parts],
     )
 
 

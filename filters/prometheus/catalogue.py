@@ -18,7 +18,7 @@ def families() -> dict[str, list[Family]]:
     return {
         "The answer": [
             scrape.BUILD, scrape.SNAPSHOT, scrape.READ_AT, scrape.ERRORS, scrape.BLIND, scrape.HOSTS, scrape.DAMAGED,
-            scrape.UNNAMED,
+            scrape.VERDICTS, scrape.VERDICT, scrape.UNNAMED,
         ],
         "Each resource set of each host": [*_of(sets.FIGURES), sets.SAMPLES],
         "Samples that are not valid": [samples.INVALID, samples.WITHOUT_VALUE, samples.STALE],

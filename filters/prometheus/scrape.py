@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from acquisition import __version__
@@ -20,6 +20,8 @@ from filters.prometheus.samples import Options
 from filters.prometheus.syntax import GAUGE, INFO, OPENMETRICS, Family, Filled, Series, Syntax
 
 Tables = Mapping[Owner, InputsTable]
+Outcomes = Mapping[str, Sequence[int]]  #: numbers of hosts by the outcome of the rule, all outcomes
+_WELL = "not_hot"
 
 BUILD = Family("shardpulse_build", INFO, "The version of shardpulse that answers", labels=("version",))
 SNAPSHOT = Family("shardpulse_snapshot", INFO, "Which reading this is: coherent or latest", labels=("reading",))
@@ -35,6 +37,13 @@ HOSTS = Family(
     "shardpulse_snapshot_hosts", GAUGE, "Hosts by state (the worst of their resource sets) and cause",
     labels=("state", "cause"),
 )  # fmt: skip
+VERDICTS = Family("shardpulse_snapshot_verdicts", GAUGE, "Hosts by outcome of the rule in use", labels=("outcome",))
+VERDICT = Family(
+    "shardpulse_snapshot_verdict",
+    GAUGE,
+    "1 for each host that is judged other than not_hot",
+    labels=("host", "outcome"),
+)
 UNNAMED = Family("shardpulse_snapshot_unnamed_sets", GAUGE, "Resource sets omitted until their table arrives")
 
 
@@ -45,16 +54,18 @@ def render(
     form: Syntax = OPENMETRICS,
     prepared: Prepared | None = None,
     tables: Tables | None = None,
+    outcomes: Outcomes | None = None,
 ) -> bytes:
     """The whole answer, UTF-8.
 
     ``snapshot`` is a coherent reading by choice: Prometheus gives all samples of a scrape one time, so they
     should be of one tick. Samples carry no timestamps, but an age. Without ``health`` the families of the
     pipeline are absent. ``prepared`` keeps label texts between calls. ``tables`` are the decision inputs of the
-    snapshot's blocks (``SnapshotReader.inputs``); without them there are none.
+    snapshot's blocks (``SnapshotReader.inputs``); without them there are none. ``outcomes`` are those of
+    a service, which judges; None: nobody does.
     """
     text = io.BytesIO()  # joining megabytes at once would hold up the other threads of a server
-    for piece in chunks(snapshot, health, options, form, prepared, tables):
+    for piece in chunks(snapshot, health, options, form, prepared, tables, outcomes):
         text.write(piece.encode())
     return text.getvalue()
 
@@ -66,21 +77,30 @@ def chunks(
     form: Syntax = OPENMETRICS,
     prepared: Prepared | None = None,
     tables: Tables | None = None,
+    outcomes: Outcomes | None = None,
 ) -> Iterator[str]:
     """The answer of ``render`` in pieces of one family at most, for a server that sends while it renders."""
-    pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared(), tables or {})
+    pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared(), tables or {}, outcomes)
     yield next(pieces, "").removeprefix("\n")
     yield from pieces
     yield form.ending + "\n"
 
 
 def _pieces(
-    snapshot: Snapshot, health: Health | None, options: Options, form: Syntax, prepared: Prepared, tables: Tables
+    snapshot: Snapshot,
+    health: Health | None,
+    options: Options,
+    form: Syntax,
+    prepared: Prepared,
+    tables: Tables,
+    outcomes: Outcomes | None,
 ) -> Iterator[str]:
     blocks = snapshot.blocks
     prepared.forget(blocks)
     hosts, resource_sets = host_names(blocks), set_names(blocks)
     yield from _written(_of_snapshot(snapshot), form)
+    if outcomes is not None:
+        yield from _written(_verdicts(outcomes, hosts), form)
     if health is not None:
         yield from _written(pipeline.families(health, hosts, resource_sets), form)
     yield from _written(sets.families(blocks, hosts, resource_sets), form)
@@ -125,6 +145,17 @@ def _of_snapshot(snapshot: Snapshot) -> list[Filled]:
         (DAMAGED, [("", snapshot.damaged)]),
         (UNNAMED, [("", unnamed)]),
     ]
+
+
+def _verdicts(outcomes: Outcomes, hosts: Mapping[int, str]) -> list[Filled]:
+    counts = [(syntax.labels(VERDICTS.labels, (outcome,)), len(found)) for outcome, found in outcomes.items()]
+    shown = [
+        (syntax.labels(VERDICT.labels, (hosts[host], outcome)), 1)
+        for outcome, found in outcomes.items()
+        for host in found
+        if outcome != _WELL and host in hosts
+    ]
+    return [(VERDICTS, counts), (VERDICT, sorted(shown))]
 
 
 def _by_state(snapshot: Snapshot) -> list[Series]:

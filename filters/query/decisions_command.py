@@ -16,6 +16,7 @@ from acquisition.config.metric_registry import load_checked
 from acquisition.errors import EXIT_OK, EXIT_TEMPORARY, EXIT_UNAVAILABLE, TemporaryError, UsageError
 from acquisition.help_text import add_watch, repeat
 from acquisition.snapshot import SnapshotReader
+from acquisition.snapshot.values.rows import Selection
 from acquisition.terminal import printable, say
 from filters.decisions import catalogue, overload_detection, vm_placement, vm_selection
 from filters.decisions.constraints.vms import is_evacuated
@@ -26,7 +27,7 @@ from filters.decisions.plan import RELIEF, Move
 from filters.decisions.refusal import Refusal
 from filters.decisions.verdict import Figure, Outcome, Verdict
 from filters.documents.encoding import encode
-from filters.documents.verdicts import LISTED, hot_document, moves_document
+from filters.documents.verdicts import LISTED, Hosts, hot_document, moves_document
 from filters.judging.judge import TickJudge
 from filters.text.quantities import counted, quantity, seconds
 
@@ -74,16 +75,35 @@ _NAMED = 3  #: names in the line that counts what is not moved
 
 
 def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
-    """The hosts with these outcomes: the hot ones, the hottest first, those on which the rule abstained, the others."""
+    """The hosts with these outcomes, in the order of the outcomes; those beyond a limit that first which exceeds it
+    most."""
     heat, hosts = decided.heat, {host.id: host for host in decided.picture.hosts}
     found = {outcome: heat.having(outcome) for outcome in Outcome}
-    counts = f"{len(found[Outcome.HOT])} hot, {len(found[Outcome.ABSTAINED])} abstained"
+    counts = ", ".join(
+        f"{len(found[outcome])} {outcome}"
+        for outcome in LISTED
+        if found[outcome] or outcome in (Outcome.HOT, Outcome.ABSTAINED)
+    )
     if decided.blind:
         counts = f"no host can be judged: {decided.blind}"
     yield from head_lines(decided, f"{counted(len(hosts), 'host')}: {counts}")
     for outcome in Outcome:
         for key in found[outcome] if outcome in outcomes else ():
             yield from _host(hosts[key], heat.verdicts[key])
+
+
+def explained_lines(decided: Decided, wanted: Hosts) -> Iterator[str]:
+    """All that is known of the verdicts on the ``wanted`` hosts: parts with their reasons, figures."""
+    found = list(filter(wanted.takes, decided.picture.hosts))
+    if not found:
+        raise UsageError("no host has this name or id")
+    for host in found:
+        verdict = decided.heat.verdicts[host.id]
+        yield from _host(host, verdict._replace(figures=()))
+        for part in verdict.parts:
+            if part.reason != verdict.reason:
+                yield f"{_INDENT}{part.name}: {part.outcome}: {printable(part.reason)}"
+        yield from _figures(verdict.figures)
 
 
 def move_lines(decided: Decided) -> Iterator[str]:
@@ -173,8 +193,8 @@ QUESTIONS = (HOT, MOVES)
 _DESCRIPTIONS = {
     HOT: """\
 List hot hosts, the worst first, with reasons. A host is hot if the rule of [decisions] or --rule finds it
-overloaded; by default if its busy CPU (1 - idle - iowait) averages more than 0.8 and six of its last
-eight samples exceed 0.9, or its last four do and hardly differ.
+overloaded; by default if its guests wait for CPU time while it is busy, or memory or network is exhausted.
+Suspect: beyond a limit, not confirmed yet. Saturated: busy, and nobody waits.
 
 A rule abstains, with the reason, if an input is missing, late or too old or its window is not full:
 a silent host is neither hot nor idle. Every measured figure is shown with its validity and
@@ -192,6 +212,7 @@ _EXAMPLES = {
 shardpulse query hot                                 hosts overloaded now
 shardpulse query hot --all --rule sandpiper          a different rule, and all other hosts too
 shardpulse query hot --parameter high=0.9 k=5        a different threshold
+shardpulse query hot --explain node7                 each part of the verdict on one host
 shardpulse query hot --watch --json                  one document per second
 """,
     MOVES: """
@@ -219,7 +240,8 @@ class _Asked:
     def __init__(self, question: str, reader: SnapshotReader, judge: TickJudge, options: argparse.Namespace) -> None:
         self.question = question
         self.options = options
-        self.every = question == HOT and options.all
+        self.every = question == HOT and (options.all or options.explain)
+        self.explained = Hosts(Selection.of([options.explain])) if question == HOT and options.explain else None
         self._reader = reader
         self._judge = judge
 
@@ -237,10 +259,14 @@ def _answer(asked: _Asked, out: TextIO) -> int:
     decided = asked.decide()
     outcomes = tuple(Outcome) if asked.every else LISTED
     if asked.options.json:
-        document = hot_document(decided, outcomes) if asked.question == HOT else moves_document(decided)
+        document = (
+            hot_document(decided, outcomes, hosts=asked.explained) if asked.question == HOT else moves_document(decided)
+        )
         out.write(encode(document).decode() + "\n")
     else:
         lines = hot_lines(decided, outcomes) if asked.question == HOT else move_lines(decided)
+        if asked.explained is not None:
+            lines = explained_lines(decided, asked.explained)
         out.writelines(f"{printable(line)}\n" for line in lines)
     out.flush()
     return exit_code(decided)
@@ -292,5 +318,6 @@ def _parser(question: str) -> argparse.ArgumentParser:
         )
     else:
         parser.add_argument("--all", action="store_true", help="list hosts that are not_hot too")
+        parser.add_argument("--explain", metavar="HOST", help="all that is known of the verdict on one host")
     add_common(parser)
     return parser

@@ -1,4 +1,4 @@
-// Hot hosts with the reason, proposed moves with theirs, what was refused and why, where the rule abstains.
+// Hot hosts with the reason, proposed moves with theirs; suspect and saturated hosts, refusals, abstentions.
 
 import { byId, element, keyed, setText } from "./dom.js";
 import { figuresText } from "./figures.js";
@@ -16,10 +16,11 @@ export function startDecisions(onOpen) {
     blind: element("p", { class: "wrong", hidden: true }), maintenance: element("p", { hidden: true }),
     movesTitle: element("h3", {}, "Proposed moves"), moves: element("ol"),
     hotTitle: element("h3", {}, "Hot hosts"), hot: element("ul"),
-    refused: more("refused"), abstained: more("abstained"),
+    suspect: more("suspect"), saturated: more("saturated"), refused: more("refused"), abstained: more("abstained"),
   };
   byId("decisions").append(
-    parts.blind, parts.maintenance, parts.movesTitle, parts.moves, parts.hotTitle, parts.hot, parts.refused.node, parts.abstained.node,
+    parts.blind, parts.maintenance, parts.movesTitle, parts.moves, parts.hotTitle, parts.hot, parts.suspect.node, parts.saturated.node,
+    parts.refused.node, parts.abstained.node,
   );
 }
 
@@ -28,6 +29,9 @@ export function showHot(document) {
   setText(byId("rule"), `rule: ${document.rule.title}`);
   setText(parts.hotTitle, document.hot ? listed(document.hot, "hot host") : "Hot hosts: unknown, none can be judged");
   keyed(parts.hot, (document.hot ?? []).slice(0, MOST), (row) => row.id, hotCard, updateHot);
+  const reason = (row) => `${printable(row.host)}: ${printable(row.reason)}`;
+  fill(parts.suspect, document.suspect ?? [], (row) => row.id, reason, "suspect: beyond a limit, not confirmed yet");
+  fill(parts.saturated, document.saturated ?? [], (row) => row.id, reason, "saturated without harm: busy, nothing waits");
   fill(parts.abstained, document.abstained, (row) => row.id, abstention, "abstained: the rule cannot tell");
 }
 
@@ -53,7 +57,8 @@ const abstention = ({ host, state, reason }) =>
 /** What the rule says of a host: its verdict, null when it is not hot and was judged, undefined while nothing is known. */
 export function verdictOf(id) {
   if (!state.hot) return undefined;
-  return [...(state.hot?.hot ?? []), ...(state.hot?.abstained ?? [])].find((row) => row.id === id) ?? null;
+  const { hot, suspect, saturated, abstained } = state.hot;
+  return [hot, suspect, saturated, abstained].flatMap((rows) => rows ?? []).find((row) => row.id === id) ?? null;
 }
 
 function hotCard(row) {

@@ -1,6 +1,6 @@
 // What the heat map shows: roster and newest heat, by which metric, in which order, found by which text.
 
-const TROUBLE = { d: 5, u: 4.5, l: 4, "?": 3, a: 2, h: 6, n: 0 };
+const TROUBLE = { d: 5, u: 4.5, l: 4, "?": 3, a: 2, h: 6, s: 3.5, b: 1, n: 0 };
 
 export class HeatModel {
   constructor() {
@@ -58,7 +58,7 @@ export class HeatModel {
   }
 
   outcome(host) {
-    return { h: "hot", n: "not hot", a: "abstained", "?": "not judged" }[this.heat?.outcomes[host]] ?? "not judged";
+    return { h: "hot", s: "suspect", b: "saturated without harm", n: "not hot", a: "abstained", "?": "not judged" }[this.heat?.outcomes[host]] ?? "not judged";
   }
 
   troubleOf(host) {

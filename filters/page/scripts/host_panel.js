@@ -12,6 +12,7 @@ import { age, count, percent, present, printable, quantity } from "./text.js";
 const FIELDS = "fields=reason,age_seconds,labels,sets,readings,mean,deviation,trend,last,validity,stale_seconds,unit";
 const RATIOS = [["cpu_busy_ratio", "CPU busy"], ["memory_used_ratio", "memory used"], ["network_used_ratio", "network used"]];
 const STATES = { current: "good", late: "warn", down: "bad" };
+const WORDS = { hot: "Hot", suspect: "Suspect", saturated: "Saturated", abstained: "Abstained" };
 
 export class HostPanel {
   constructor(onClose) {
@@ -100,7 +101,7 @@ export class HostPanel {
     const { host } = this;
     const verdict = verdictOf(host.id);
     const figures = figuresText(verdict?.figures ?? []);
-    const judged = `${verdict?.outcome === "hot" ? "Hot" : "Abstained"}: ${verdict?.reason}${figures && ` (${figures})`}`;
+    const judged = `${WORDS[verdict?.outcome]}: ${verdict?.reason}${figures && ` (${figures})`}`;
     const said = verdict ? judged : verdict === null ? "Not hot by the rule." : "";
     const labels = Object.entries(host.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(", ");
     return printable([host.reason, host.state === "current" ? said : "", labels && `Labels: ${labels}.`].filter(Boolean).join(" "));

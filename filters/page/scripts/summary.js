@@ -1,9 +1,10 @@
-// The line of figures in the bar: hosts by state, hot hosts, proposed moves.
+// The line of figures in the bar: hosts by state and verdict, proposed moves.
 
 import { byId, element, keyed, setText } from "./dom.js";
 
 const ROWS = [
-  ["hosts", "hosts", "host"], ["current", "current"], ["late", "late"], ["unknown", "unknown"], ["down", "down"], ["hot", "hot"], ["moves", "moves proposed", "move proposed"],
+  ["hosts", "hosts", "host"], ["current", "current"], ["late", "late"], ["unknown", "unknown"], ["down", "down"], ["hot", "hot"],
+  ["suspect", "suspect"], ["saturated", "saturated"], ["moves", "moves proposed", "move proposed"],
 ];
 
 /** Show a tick document. */

@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from acquisition.errors import ShardpulseError
 from acquisition.status.health import Health
+from filters.decisions.verdict import Outcome
 from filters.prometheus import CLASSIC, FIGURES, OPENMETRICS, Options, Prepared, Syntax, negotiate, render
 from filters.prometheus.samples import HOSTS, INPUTS
 from filters.service.http import parameters
@@ -60,7 +61,11 @@ class Scrape:
         await send_answer(answer, scope, send)
 
     def _build(self, form: Syntax, health: Health | None, options: Options, cache: TickCache) -> bytes:
-        return render(cache.snapshot, health, options, form, self._prepared, cache.tables)
+        decided = cache.verdicts
+        outcomes = None
+        if decided is not None and not decided.blind:
+            outcomes = {each.value: [int(host, 16) for host in decided.heat.having(each)] for each in Outcome}
+        return render(cache.snapshot, health, options, form, self._prepared, cache.tables, outcomes)
 
 
 def _chosen(values: Values) -> Options:

@@ -1,4 +1,4 @@
-"""Event recorder of the service: hot hosts, moves, conflicts, blindness.
+"""Event recorder of the service: outcomes of hosts, moves, conflicts, blindness.
 
 An archive keeps them.
 
@@ -9,7 +9,7 @@ nothing changes; what cannot be recorded now is recorded with the next tick.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from acquisition import log
 from acquisition.errors import ShardpulseError
@@ -23,11 +23,13 @@ from acquisition.wire import keys
 from filters.decisions.conflicts import Claims, by_claimant
 from filters.decisions.deciding import Decided
 from filters.decisions.plan import Move
-from filters.decisions.verdict import ABSTAINED, Verdict
+from filters.decisions.verdict import ABSTAINED, HOT, SATURATED, SUSPECT, Verdict
 
 LOG = log.category("serve.decisions")
-_HOT, _MOVE, _CONFLICT, _REMARK, _BLIND = "hot:", "move:", "conflict:", "vm:", "blind"
-_OF_A_HOST = re.compile(_HOT + "[0-9a-f]{16}")
+_MOVE, _CONFLICT, _REMARK, _BLIND = "move:", "conflict:", "vm:", "blind"
+#: The events with which an outcome of a host begins and ends.
+_EDGES = {HOT: ("hot", "cool"), SUSPECT: ("suspect", "suspect_over"), SATURATED: ("saturated", "saturated_over")}
+_OF_A_HOST = re.compile("(?:hot|suspect|saturated):([0-9a-f]{16})")
 _MOST_REMARKS = 20  #: a host may say anything of any number of VMs
 _LONGEST_NAME = 100
 _NO_HOST = 0  #: what concerns several hosts is recorded in its partition
@@ -51,7 +53,7 @@ class EventRecorder:
         try:
             if self._recorded is None:
                 self._recorded = self._read(cluster)
-            news = [*self._heat(decided, now), *self._moves(decided, now)]
+            news = [*self._outcomes(decided, now), *self._moves(decided, now)]
             news += [*self._conflicts(decided, now), *self._remarks(decided, now), *self._sight(decided, now)]
             if LOG.informs:
                 for _, one in news:
@@ -69,8 +71,8 @@ class EventRecorder:
             for name, state in states.items():
                 if name == _BLIND or (name.startswith((_MOVE, _CONFLICT, _REMARK)) and name.isascii()):
                     found[name] = partition, state
-                elif _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
-                    found[name] = int(name.removeprefix(_HOT), 16), state
+                elif own := _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
+                    found[name] = int(own[1], 16), state
         return found
 
     def _send(self, cluster: Cluster, news: list[tuple[int, Happening]]) -> int:
@@ -91,17 +93,28 @@ class EventRecorder:
         assert self._recorded is not None
         return {name: state for name, state in self._recorded.items() if name.startswith(start)}
 
-    def _heat(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        known, hot, verdicts = self._known(_HOT), decided.heat.hot, decided.heat.verdicts
-        for host in hot:
-            if _HOT + host not in known and verdicts[host].outcome is not ABSTAINED:
+    def _outcomes(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
+        found = {HOT: set(decided.heat.hot), SUSPECT: set[str](), SATURATED: set[str]()}
+        for host, verdict in decided.heat.verdicts.items():
+            if verdict.outcome is SUSPECT or verdict.outcome is SATURATED:
+                found[verdict.outcome].add(host)
+        for outcome, kinds in _EDGES.items():
+            yield from self._edges(f"{outcome}:", kinds, found[outcome], decided, now)
+
+    def _edges(
+        self, prefix: str, kinds: tuple[str, str], now_so: Collection[str], decided: Decided, now: float
+    ) -> Iterator[tuple[int, Happening]]:
+        """Hosts that have an outcome since now, and that no longer have it, with what they are instead."""
+        known, verdicts = self._known(prefix), decided.heat.verdicts
+        for host in now_so:
+            if prefix + host not in known and verdicts[host].outcome is not ABSTAINED:
                 details = {"rule": decided.method.rule.name, **_explained(verdicts[host])}
-                yield int(host, 16), Happening(_HOT + host, _stamp(now), Turn.BEGIN, now, "hot", host, details)
+                yield int(host, 16), Happening(prefix + host, _stamp(now), Turn.BEGIN, now, kinds[0], host, details)
         for name, (number, since) in known.items():
-            host = name.removeprefix(_HOT)
-            if host not in hot and host in verdicts:  # a host that nobody sees may be hot still
+            host = name.removeprefix(prefix)
+            if host not in now_so and host in verdicts:  # a host that nobody sees may be so still
                 details = {"since": _seconds(since), **_explained(verdicts[host])}
-                yield number, Happening(name, "", Turn.END, now, "cool", host, details)
+                yield number, Happening(name, "", Turn.END, now, kinds[1], host, details)
 
     def _moves(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
         if decided.plan is None:

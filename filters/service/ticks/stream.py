@@ -173,8 +173,8 @@ TICK = "tick"
 
 
 class TickDocument(Struct, frozen=True):
-    """One tick in short: hosts by state, how many of them are hot, and how many moves are proposed; null where that
-    cannot be known. ``blind`` says why no host at all can be seen."""
+    """One tick in short: hosts by state, how many of them are hot, suspect and saturated, and how many moves are
+    proposed; null where that cannot be known. ``blind`` says why no host at all can be seen."""
 
     tick: int
     now: float
@@ -184,6 +184,8 @@ class TickDocument(Struct, frozen=True):
     unknown: int
     down: int
     hot: int | None
+    suspect: int | None
+    saturated: int | None
     moves: int | None
     errors: list[str]
     blind: str
@@ -196,6 +198,7 @@ def tick_document(cache: TickCache) -> TickDocument:
         states = [host.state for host in decided.picture.hosts]
     else:
         states = [state_of(blocks) for blocks in by_host(cache.snapshot.blocks)]
+    counts = {} if decided is None or decided.blind else {each: len(decided.heat.having(each)) for each in Outcome}
     return TickDocument(
         cache.number,
         round(cache.snapshot.now, 6),
@@ -204,7 +207,9 @@ def tick_document(cache: TickCache) -> TickDocument:
         states.count(LATE),
         states.count(UNKNOWN),
         states.count(DOWN),
-        None if decided is None or decided.blind else len(decided.heat.having(Outcome.HOT)),
+        counts.get(Outcome.HOT),
+        counts.get(Outcome.SUSPECT),
+        counts.get(Outcome.SATURATED),
         None if decided is None or decided.plan is None else len(decided.plan.moves),
         list(cache.snapshot.errors),
         cache.snapshot.blind,

@@ -39,8 +39,9 @@ _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
 class Plan:
     """The columns of one resource set: first those that frames carry (``sources`` are their positions), then derived
     ones with the positions of their parts and of the extra ones, NO_PART of those that no frame carries.
-    ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units; ``taus`` float64 (C,), time constants in seconds. ``window``, ``counted`` and
-    ``depth`` in ticks, ``plateau`` in valid samples (0: none); ``order`` says whether order statistics are kept.
+    ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units; ``taus`` float64 (C,), time constants in seconds.
+    ``window``, ``counted`` and ``depth`` in ticks, ``plateau`` in valid samples (0: none); ``order`` says whether order
+    statistics are kept.
 
     ``head`` is that of its sections, but for the steps. ``packed`` is the plan as the native step takes it, None where
     that does not know a formula.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from filters.decisions.picture import CPU, DOWN, LATE, MEMORY, Host, Picture
-from filters.decisions.verdict import Outcome, Verdict
+from filters.decisions.verdict import SATURATED, SUSPECT, Outcome, Verdict
 from filters.documents.heat import heat_document, roster_document
 
 
@@ -27,6 +27,11 @@ def test_columns_are_in_the_order_of_names_and_missing_is_null() -> None:
     assert found.memory == [250, 250, None, None]
     assert found.network == [None] * 4
     assert found.age_seconds == [1.0, 1.0, None, 1.0]
+
+
+def test_each_outcome_has_its_letter() -> None:
+    verdicts = {each.id: Verdict(outcome, "") for each, outcome in zip(HOSTS, (SUSPECT, SATURATED), strict=False)}
+    assert heat_document(7, Picture(7, 0.0, HOSTS), verdicts, KNOWN).outcomes == "b??s"
 
 
 def test_roster_tag_changes_only_with_hosts_and_names() -> None:

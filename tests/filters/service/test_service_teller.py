@@ -20,6 +20,7 @@ from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
 from filters.decisions.picture import Conflict, Host
+from filters.decisions.verdict import NOT_HOT, SATURATED, SUSPECT, Heat, Verdict
 from filters.service.ticks.event_recorder import EventRecorder
 from tests.support.pictures import host, picture, vm
 
@@ -72,6 +73,18 @@ def test_two_services_tell_a_hot_host_and_its_move_once(cluster: Cluster) -> Non
     assert one.details["since"] == 1000.0
     first.record(cluster, hot, 1020.0)
     assert sorted(one.kind for one in told(cluster)) == ["cool", "hot", "hot", "move_proposed", "move_proposed"]
+
+
+def test_suspect_and_saturated_hosts_have_events(cluster: Cluster) -> None:
+    recorder, calm = EventRecorder(), decided([COOL])
+    for now, outcome in enumerate((SUSPECT, SUSPECT, SATURATED, NOT_HOT)):
+        verdict = Verdict(outcome, f"because it is {outcome}")
+        recorder.record(cluster, calm._replace(heat=Heat({COOL.id: verdict}, frozenset())), float(now))
+    entries = told(cluster)
+    assert [one.kind for one in entries if "over" not in one.kind] == ["suspect", "saturated"]
+    reasons = {one.kind: one.details["reason"] for one in entries}
+    assert reasons["suspect_over"] == reasons["saturated"] == "because it is saturated"
+    assert reasons["saturated_over"] == "because it is not_hot"
 
 
 def test_a_host_that_nobody_sees_stays_as_it_was_told(cluster: Cluster) -> None:
