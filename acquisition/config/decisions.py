@@ -74,7 +74,7 @@ class Decisions(Table):
     rule: Annotated[
         str,
         Meta(description="rule that detects hot hosts"),
-    ] = "threshold"
+    ] = "contention"
     selection: Annotated[str, Meta(description="strategy that chooses the VM to move")] = "most_cpu"
     placement: Annotated[str, Meta(description="strategy that chooses its destination")] = "least_loaded"
     entities: Annotated[

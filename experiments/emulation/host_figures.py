@@ -43,6 +43,8 @@ _MEMORY = float(64 << 30)
 _HEADER = dtype_of(frame.HEADER_FIELDS)
 _NAMES = [metric.name for metric in HOST.metrics]
 _CRC_START = 8
+_CROWDED = 0.9  #: load from which on eight tasks wait for a core
+_NOTHING = ("hugepages_", "pressure_", "swap_", "cpu_steal_")
 _PARTS = 20  #: of a second, at the middle of each of which the hosts with a phase in it send
 
 _Busy = TypeVar("_Busy", float, npt.NDArray[np.float64])
@@ -110,12 +112,15 @@ class _Frames:
 
 
 def figures_at(busy: _Busy) -> list[_Busy | float]:
-    """The figures of a host, in the order of its table, whose CPUs are so busy."""
-    known: dict[str, _Busy | float] = {
+    """The figures of a host, in the order of its table, whose CPUs are so busy; its guests wait where it is crowded."""
+    waiting = 8.0 * (busy > _CROWDED)
+    known: dict[str, Any] = {
+        "tasks_runnable": 32.0 * busy + waiting, "vms_suffering_ratio": waiting, "vms_worst_suffering_ratio": waiting,
+        "link_speed_bytes_per_second": 1.25e9,
         "cpu_idle_ratio": 0.99 - busy, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy, "cpu_count": 32.0,
         "memory_total_bytes": _MEMORY, "memory_available_bytes": _MEMORY * (1.0 - busy / 2),
     }  # fmt: skip
-    return [0.0 if name.startswith("hugepages_") else known.get(name, busy) for name in _NAMES]
+    return [0.0 if name.startswith(_NOTHING) else known.get(name, busy) for name in _NAMES]
 
 
 def table_of(index: int, interval: float = 1.0) -> Table:

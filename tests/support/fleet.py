@@ -81,6 +81,7 @@ class FleetHost:
     def push(self, wall: float, busy: float, codes: Mapping[tuple[int, str], int] | None = None) -> None:
         """One tick: CPU use of the host, shared by what runs on it; ``codes`` by (0, metric) are of the host."""
         idle = {"cpu_idle_ratio": 1 - busy - 0.01, "cpu_iowait_ratio": 0.01, "cpu_user_ratio": busy}
+        idle["vms_suffering_ratio"] = 4.0 if busy > 0.9 else 0.0
         self.host.push([{**_HOST, **idle}], wall, codes)
         if self.below is not None:
             n = len(self.below.entities)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from acquisition import plugins
-from filters.decisions.overload_detection import cusum, neat_iqr, neat_mad, neat_regression, sandpiper, threshold
+from filters.decisions.overload_detection import (
+    contention,
+    cusum,
+    neat_iqr,
+    neat_mad,
+    neat_regression,
+    sandpiper,
+    threshold,
+)
 from filters.decisions.overload_detection.rule import Rule
 
 REGISTRY: dict[str, Rule] = {
-    module.RULE.name: module.RULE for module in (threshold, sandpiper, neat_mad, neat_iqr, neat_regression, cusum)
+    module.RULE.name: module.RULE
+    for module in (contention, threshold, sandpiper, neat_mad, neat_iqr, neat_regression, cusum)
 }
 
 

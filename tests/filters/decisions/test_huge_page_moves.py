@@ -60,7 +60,7 @@ def cool(name: str = "idle", available: float = 32.0, **sizes: Pages) -> Host:
 def plan(*hosts: Host, moves_per_host: int = 1) -> Proposals:
     counted: dict[str, Any] = {"high": 0.8, "low": 0.8, "enter": None, "k": 3, "n": 5, "plateau": None}
     policy = replace(Policy(moves_per_host=moves_per_host), margin=0.01)
-    how = method_of(Decisions(policy=policy, parameters={"threshold": counted}))
+    how = method_of(Decisions(rule="threshold", policy=policy, parameters={"threshold": counted}))
     seen = picture(*hosts)
     return propose(seen, judge_all(seen, how.rule, how.parameters), how, Migrations())
 

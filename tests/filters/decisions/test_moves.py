@@ -34,7 +34,7 @@ def method(policy: Policy | None = None, **changes: Any) -> Method:
     counted = {"high": 0.8, "low": 0.8, "enter": None, "k": 3, "n": 5, "plateau": None}
     parameters: dict[str, dict[str, Any]] = {"threshold": counted}
     policy = replace(policy or Policy(moves_per_host=5), margin=0.01)
-    chosen = {"selection": "minimum_migration_time", "placement": "best_fit_decreasing"}
+    chosen = {"rule": "threshold", "selection": "minimum_migration_time", "placement": "best_fit_decreasing"}
     return method_of(Decisions(**{"policy": policy, "parameters": parameters, **chosen, **changes}))
 
 

@@ -37,7 +37,7 @@ def test_every_rule_selection_placement_and_label_is_named() -> None:
 
 def test_the_configuration_reads() -> None:
     settings = loader.parse(block("toml")).decisions
-    assert method_of(settings).parameters.k == 4  # type: ignore[attr-defined]
+    assert method_of(settings).parameters.waiting == 0.05  # type: ignore[attr-defined]
 
 
 def test_the_example_runs(
@@ -54,4 +54,4 @@ def test_the_example_runs(
 
     with flowing(cluster, [Machine(cluster, "hot", guests), Machine(cluster, "calm")]):
         out = eventually(printed)  # nothing is to be moved while a host is late
-    assert out.startswith("large hot calm cpu_busy_ratio mean 0.95 is above")
+    assert out.startswith("large hot calm CPU 95% of 8 cores, above 90% for")

@@ -12,7 +12,7 @@ import pytest
 from acquisition.cli import main as shardpulse
 from acquisition.config.decisions import Decisions, Policy
 from acquisition.config.inputs import Inputs
-from acquisition.errors import EXIT_TEMPORARY, EXIT_UNAVAILABLE
+from acquisition.errors import EXIT_TEMPORARY, EXIT_UNAVAILABLE, EXIT_USAGE
 from acquisition.link.cluster import Cluster
 from acquisition.link.layouts import read_layout
 from acquisition.model import codes
@@ -277,6 +277,7 @@ def test_every_rule_judges_what_the_filter_keeps(rule: str, shards: Shards, clus
     calm = verdicts[host_of(seen, "calm").id]
     assert calm.outcome == Outcome.NOT_HOT, calm
     expected = {
+        "contention": Outcome.HOT,  # by its level: nothing says whether anybody waits
         "threshold": Outcome.HOT,
         "sandpiper": Outcome.HOT,
         "neat_regression": Outcome.HOT,
@@ -311,11 +312,19 @@ def test_the_command_explains(shards: Shards, cluster: Cluster, capsys: Capture)
     with flowing(cluster, small(cluster)):
         assert query(shards, "hot", "--grace", "0") == 0
         text = capsys.readouterr().out
-        assert "rule threshold: threshold with hysteresis, k of n and plateau" in text
+        assert "rule contention: guests wait, or memory or network is exhausted" in text
         assert "2 hosts: 1 hot, 0 abstained" in text
         assert "HOT       hot · age " in text
         assert "cpu_busy_ratio mean = 95.0% · VALID · age " in text
         assert "calm" not in text
+
+        assert query(shards, "hot", "--explain", "calm", "--grace", "0") == 0
+        text = capsys.readouterr().out
+        assert text.startswith("NOT_HOT   calm · age ")
+        assert "    memory: not_hot: " in text
+        assert "    network: not_hot: " in text
+        assert "waiting is unknown (MISSING: calm has no cpu_waiting_ratio)" in text
+        assert query(shards, "hot", "--explain", "nowhere", "--grace", "0") == EXIT_USAGE
 
         ways = ("--selection", "minimum_migration_time", "--placement", "best_fit_decreasing")
         assert query(shards, "moves", "--grace", "0", *ways) == 0
@@ -358,15 +367,15 @@ def test_hysteresis_is_kept_while_watching(shards: Shards, cluster: Cluster, cap
     with flowing(cluster, small(cluster)):
         assert query(shards, "hot", "--json", "--watch", "0.01", "--count", "2", "--grace", "0") == 0
         first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-        assert " is above " in first["hot"][0]["reason"]
-        assert " is still above " in second["hot"][0]["reason"]
+        assert " is above " in first["hot"][0]["parts"][0]["reason"]
+        assert " is still above " in second["hot"][0]["parts"][0]["reason"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["hot", "--rule", "treshold"], 78, "unknown rule 'treshold'; did you mean threshold?"),
-        (["hot", "--parameter", "hgh=0.9"], 78, "decisions.parameters.threshold.hgh: unknown key; did you mean high?"),
+        (["hot", "--parameter", "hgh=0.9"], 78, "decisions.parameters.contention.hgh: unknown key; did you mean high?"),
         (["hot", "--parameter", "high"], 2, "expected NAME=VALUE"),
         (["hot", "--parameter", "high=much"], 78, "expected `float`, got `str`"),
         (["moves", "--placement", "x"], 78, "unknown placement 'x'; expected one of best_fit_decreasing, least_loaded"),

@@ -1,0 +1,109 @@
+"""Contention rule: what guests lose, in parts for CPU, memory and network.
+
+Busy is not bad, waiting is. A host is hot by its CPU when its load is above ``low`` and the share of the CPU time
+wanted that is waited for (``cpu_waiting_ratio``: delay of its VMs less what their own limits cost, else pressure and
+run queue) is above ``waiting`` for as long as the threshold rule wants of a level, or when the level is hot by that
+rule and ``waiting`` is exceeded on the average. A level that is hot while waiting is within its limit is *saturated*:
+shown, and nothing moves. Where waiting is unknown the level alone decides, and the reason says so. Time that the
+hypervisor below the host takes (``steal``) counts as waiting. Memory and network have limits of their own.
+
+A missing signal makes its part abstain. The verdict abstains only when the CPU part does and no other part is hot.
+
+Ready time as the measure of contention is VMware's (DRS score, CPU ready); k of n and the two thresholds are those of
+the threshold rule.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from acquisition.config.inputs import DEFAULT_THRESHOLDS
+from acquisition.model.derived import WAITING
+from filters.decisions.overload_detection import contention_parts, threshold
+from filters.decisions.overload_detection.contention_parts import EASE, Finding, Limits
+from filters.decisions.overload_detection.rule import NotNegative, Rule, Share
+from filters.decisions.picture import CPU, NETWORK, Host, Vm
+from filters.decisions.verdict import ABSTAINED, HOT, SATURATED, SUSPECT, Figure, Part, Verdict
+
+
+class Parameters(threshold.Parameters, frozen=True):
+    """Those of the threshold rule for the level of the CPU, and the limits of the other signals: ``waiting``, ``steal``
+    and ``pressure`` (of memory) are shares of time, ``memory`` and ``network`` of the capacity, ``swap`` bytes per
+    second in both directions. ``waiting`` must be the threshold of [filter.inputs]."""
+
+    waiting: Share = DEFAULT_THRESHOLDS[f"host.{WAITING}"]
+    steal: Share = 0.1
+    memory: Share = 0.95
+    pressure: Share = 0.1
+    swap: NotNegative = 1e7
+    network: Share = 0.9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.metric != CPU:
+            raise ValueError(f"metric is always {CPU}")
+
+
+@lru_cache(64)
+def _limits(parameters: Parameters) -> Limits:
+    """The parameters of each signal, as the threshold rule takes them."""
+
+    def level(metric: str, high: float, low: float, k: int, plateau: int | None) -> threshold.Parameters:
+        return threshold.Parameters(
+            smoothed=parameters.smoothed, stale_seconds=parameters.stale_seconds, metric=metric, high=high, low=low,
+            enter=low if k and metric == NETWORK else high, k=k, n=parameters.n, plateau=plateau,
+            plateau_range=parameters.plateau_range if metric == NETWORK else 1.0,
+        )  # fmt: skip
+
+    def alone(metric: str, limit: float) -> threshold.Parameters:
+        return level(metric, limit, limit / 2.0, 0, None)
+
+    network_low = max(0.0, parameters.network - (parameters.high - parameters.low))
+    return Limits(
+        level(WAITING, parameters.waiting, parameters.waiting / 2.0, parameters.k, parameters.plateau),
+        alone("cpu_steal_ratio", parameters.steal),
+        level("memory_used_ratio", parameters.memory, max(0.0, parameters.memory - EASE), 0, None),
+        alone("pressure_memory_some_ratio", parameters.pressure),
+        parameters.swap,
+        level(NETWORK, parameters.network, network_low, parameters.k, parameters.plateau),
+    )
+
+
+def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> Verdict:
+    """The worst of the parts; the others stand beside it with their reasons."""
+    limits = _limits(parameters)
+    cpu = contention_parts.cpu(subject, parameters, limits, was_hot)
+    others = contention_parts.memory(subject, limits, was_hot), contention_parts.network(subject, limits, was_hot)
+    found = (cpu, *others)
+    parts = tuple([Part(each.name, each.outcome, each.reason) for each in found])
+    deciding = [each for each in found if each.outcome is HOT]
+    if not deciding and cpu.outcome is ABSTAINED:
+        return Verdict(ABSTAINED, cpu.words, cpu.figures, None, parts)
+    deciding = deciding or [each for each in found if each.outcome is SUSPECT]
+    deciding = deciding or [each for each in found if each.outcome is SATURATED] or [cpu]
+    words = "; ".join([each.words for each in deciding])
+    return Verdict(deciding[0].outcome, words, _figures(deciding, found), deciding[0].excess, parts, _lasting(deciding))
+
+
+def _figures(first: list[Finding], found: tuple[Finding, ...]) -> tuple[Figure, ...]:
+    figures = list(first[0].figures)
+    for each in (*first[1:], *(each for each in found if each not in first)):
+        figures += each.figures
+    return tuple(figures)
+
+
+def _lasting(deciding: list[Finding]) -> float | None:
+    return max((each.lasting for each in deciding if each.lasting), default=None)
+
+
+RULE = Rule(
+    "contention",
+    "guests wait, or memory or network is exhausted",
+    "u of the CPU > `low` and waiting > `waiting` for as long as `threshold` wants of a level, or the level hot by "
+    "`threshold` and waiting above its limit on the average or unknown; steal > `steal`; memory used > `memory`, its "
+    "pressure > `pressure` or swap traffic > `swap`; network by `threshold` at `network`. Hot stays hot down to half "
+    "of a limit of time, and 0.05 below `low`",
+    "CPU ready as the measure of contention: VMware DRS; level: `threshold`",
+    Parameters(),
+    judge,
+)

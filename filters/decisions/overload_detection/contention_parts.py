@@ -1,0 +1,215 @@
+"""Parts of the contention rule: CPU, memory and network of one host (pure).
+
+Each is a function of the host's readings to one finding. What a rule of levels says of a signal is said by the
+threshold rule; a signal that is far below its limit is not put to it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from acquisition.model.derived import WAITING
+from filters.decisions.overload_detection import rule_inputs, threshold
+from filters.decisions.picture import MEMORY, VALID, Host, Reading, Vm
+from filters.decisions.verdict import (
+    ABSTAINED,
+    HOT,
+    NOT_HOT,
+    SATURATED,
+    SUSPECT,
+    Figure,
+    Outcome,
+    Verdict,
+    measured,
+)
+
+EASE = 0.05  #: of a capacity, by which a hot host must fall below the limit that it exceeded
+_SUSPECT = 3  #: of the values of k of n that exceed the limit: as many are no single spike
+
+
+class Limits(NamedTuple):
+    """The limits of each signal as parameters of the threshold rule; ``swap`` is in bytes per second."""
+
+    waiting: threshold.Parameters
+    steal: threshold.Parameters
+    memory: threshold.Parameters
+    pressure: threshold.Parameters
+    swap: float
+    network: threshold.Parameters
+
+
+class Finding(NamedTuple):
+    """What a part found: ``words`` for users, ``reason`` with the limits; else as in a verdict."""
+
+    name: str
+    outcome: Outcome
+    words: str
+    reason: str
+    figures: tuple[Figure, ...] = ()
+    excess: float | None = None
+    lasting: float | None = None
+
+
+def cpu(host: Host | Vm, parameters: threshold.Parameters, limits: Limits, was_hot: bool) -> Finding:
+    """Waiting decides where it is known, else the level; stolen time is waiting too."""
+    level = threshold.judge(host, parameters, was_hot)
+    if level.outcome is ABSTAINED:
+        return Finding("cpu", ABSTAINED, level.reason, level.reason, level.figures)
+    busy = host.readings[parameters.metric]
+    stolen = _beyond(host, limits.steal, was_hot)
+    waiting = rule_inputs.usable(host, WAITING, limits.waiting)
+    if stolen is not None and stolen.outcome is HOT:
+        words = f"the hypervisor takes {_percent(stolen.figures[0].value)} of the CPU time of {host.name}"
+        return Finding("cpu", HOT, words, stolen.reason, (*stolen.figures, *level.figures), stolen.excess)
+    if isinstance(waiting, Verdict):
+        found = _by_level(host, busy, level, parameters, waiting.reason)
+    else:
+        found = _by_waiting(host, busy, level, waiting, parameters, limits, was_hot)
+    if stolen is not None and found.outcome is NOT_HOT:
+        return found._replace(outcome=SUSPECT, reason=f"{stolen.reason}; {found.reason}")
+    return found
+
+
+def _by_level(
+    host: Host | Vm, busy: Reading, level: Verdict, parameters: threshold.Parameters, unknown: str
+) -> Finding:
+    """The level alone, because nothing says whether anybody waits."""
+    outcome = SUSPECT if level.outcome is NOT_HOT and _is_suspect(busy, parameters) else level.outcome
+    words = _load(host, busy)
+    if outcome is not NOT_HOT:
+        words += "; whether guests wait is unknown"
+    reason = f"{level.reason}; waiting is unknown ({unknown})"
+    return Finding("cpu", outcome, words, reason, level.figures, level.excess, _lasting(busy, outcome))
+
+
+def _by_waiting(
+    host: Host | Vm,
+    busy: Reading,
+    level: Verdict,
+    waiting: Reading,
+    parameters: threshold.Parameters,
+    limits: Limits,
+    was_hot: bool,
+) -> Finding:
+    limit = limits.waiting
+    u, w = (rule_inputs.level(each, limit.smoothed) or 0.0 for each in (busy, waiting))
+    shown = rule_inputs.level_figure(waiting, limit.smoothed), Figure("waiting", limit.high, "ratio")
+    is_first = _newest(waiting) > limit.high
+    confirmed = (w > limit.high or is_first) and threshold.judge(host, limit).outcome is HOT
+    waits = confirmed or (was_hot and w > limit.low) or (level.outcome is HOT and w > limit.high)
+    words = f"{_waiters(host)} {_percent(w)} of the time; {_load(host, busy)}"
+    shares = f"waiting {w:.3g}, limit {limit.high:g}"
+    if waits and u > parameters.low - EASE * was_hot:
+        reason = f"{shares}{', long enough' if confirmed else ''}; {level.reason}"
+        return Finding("cpu", HOT, words, reason, (*shown, *level.figures), w - limit.high, _lasting(waiting, HOT))
+    figures, reason = (*level.figures, *shown), f"{level.reason}; {shares}"
+    if is_first and u > parameters.low:
+        return Finding("cpu", SUSPECT, words, reason, figures, w - limit.high, _lasting(waiting, SUSPECT))
+    if level.outcome is HOT:
+        words = f"saturated without harm: {words}"
+        return Finding("cpu", SATURATED, words, reason, figures, level.excess, _lasting(busy, HOT))
+    outcome = SUSPECT if _is_suspect(busy, parameters) else NOT_HOT
+    return Finding("cpu", outcome, words, reason, figures, level.excess, _lasting(busy, outcome))
+
+
+def memory(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
+    """Hot by use, by tasks that wait for memory, or by traffic of swap."""
+    used = rule_inputs.usable(host, MEMORY, limits.memory)
+    if isinstance(used, Verdict):
+        return Finding("memory", ABSTAINED, used.reason, used.reason, used.figures)
+    words = f"memory {_percent(used.mean)} used"
+    figures: tuple[Figure, ...] = (measured(f"{MEMORY} mean", used.mean, used),)
+    verdict = _beyond(host, limits.memory, was_hot)
+    if verdict is not None and verdict.outcome is HOT:
+        return Finding("memory", HOT, words, verdict.reason, verdict.figures, verdict.excess, _lasting(used, HOT))
+    pressed = _beyond(host, limits.pressure, was_hot)
+    if pressed is not None and pressed.outcome is HOT:
+        words = f"tasks of {host.name} wait for memory {_percent(pressed.figures[0].value)} of the time; {words}"
+        return Finding("memory", HOT, words, pressed.reason, (*pressed.figures, *figures), pressed.excess)
+    swapped = _swap(host, limits, was_hot)
+    if swapped is not None:
+        return swapped._replace(words=f"{swapped.words}; {words}", figures=(*swapped.figures, *figures))
+    is_suspect = _newest(used) > limits.memory.high or pressed is not None
+    return Finding("memory", SUSPECT if is_suspect else NOT_HOT, words, words, figures)
+
+
+def _swap(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding | None:
+    """Hot by traffic of swap in both directions; None where there is less, or where it is unknown."""
+    total, figures = 0.0, []
+    for metric in ("swap_in_bytes_per_second", "swap_out_bytes_per_second"):
+        reading = host.readings.get(metric)
+        if reading is None or reading.mean is None:
+            return None
+        total += reading.mean
+        figures.append(measured(f"{metric} mean", reading.mean, reading))
+    if total <= limits.swap * (0.5 if was_hot else 1.0):
+        return None
+    usable = [rule_inputs.usable(host, each.name.removesuffix(" mean"), limits.memory) for each in figures]
+    if any(isinstance(each, Verdict) for each in usable):
+        return None
+    words = f"{host.name} moves {total / 1e6:.0f} MB/s from and to swap"
+    return Finding("memory", HOT, words, f"swap traffic {total:.3g} B/s, limit {limits.swap:g}", tuple(figures), None)
+
+
+def network(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
+    """The busier direction by the rule of levels."""
+    used = rule_inputs.usable(host, limits.network.metric, limits.network)
+    if isinstance(used, Verdict):
+        return Finding("network", ABSTAINED, used.reason, used.reason, used.figures)
+    words = f"network {_percent(used.mean)} of the link speed"
+    if (used.mean or 0.0) <= limits.network.low and _newest(used) <= limits.network.high:
+        return Finding("network", NOT_HOT, words, words, (measured(f"{used.metric} mean", used.mean, used),))
+    verdict = threshold.judge(host, limits.network, was_hot)
+    outcome = verdict.outcome
+    if outcome is NOT_HOT and _is_suspect(used, limits.network):
+        outcome = SUSPECT
+    return Finding("network", outcome, words, verdict.reason, verdict.figures, verdict.excess, _lasting(used, outcome))
+
+
+def _beyond(host: Host | Vm, limit: threshold.Parameters, was_hot: bool) -> Verdict | None:
+    """What the threshold rule says of a signal; None where it is unknown or below all its limits."""
+    reading = host.readings.get(limit.metric)
+    if reading is None or reading.mean is None:
+        return None
+    if reading.mean <= (limit.low if was_hot else limit.high) and _newest(reading) <= limit.high:
+        return None
+    verdict = threshold.judge(host, limit, was_hot)
+    return None if verdict.outcome is ABSTAINED else verdict
+
+
+def _is_suspect(reading: Reading, limit: threshold.Parameters) -> bool:
+    """Whether the newest value exceeds the limit, or several lately while the average does as well."""
+    if _newest(reading) > limit.high:
+        return True
+    inputs = reading.inputs
+    lately = inputs is not None and inputs.above >= _SUSPECT
+    return lately and (reading.mean or 0.0) > (limit.high if limit.enter is None else limit.enter)
+
+
+def _newest(reading: Reading) -> float:
+    """The newest value where it is valid: one that is not says nothing."""
+    return reading.last if reading.last is not None and reading.validity.startswith(VALID) else 0.0
+
+
+def _lasting(reading: Reading, outcome: Outcome) -> float | None:
+    inputs = reading.inputs
+    return inputs.time_above_seconds if inputs is not None and outcome in (HOT, SUSPECT) else None
+
+
+def _waiters(host: Host | Vm) -> str:
+    suffering = host.readings.get("vms_suffering_ratio")
+    known = suffering is not None and suffering.validity.startswith(VALID)
+    return f"guests of {host.name} wait" if known else f"tasks of {host.name} wait"
+
+
+def _load(host: Host | Vm, busy: Reading) -> str:
+    """The load in words: of how many cores, and for how long beyond its limit."""
+    cores = host.readings.get("cpu_count")
+    of = f" of {cores.last:.0f} cores" if cores is not None and cores.last is not None else ""
+    seconds = busy.inputs.time_above_seconds if busy.inputs is not None else 0.0
+    long = f", above {busy.inputs.threshold:.0%} for {seconds:.0f} s" if busy.inputs is not None and seconds else ""
+    return f"CPU {_percent(busy.mean)}{of}{long}"
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0%}"
