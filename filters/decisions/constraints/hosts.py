@@ -44,10 +44,10 @@ def is_cordoned(host: Host, _state: PlanningState) -> str | None:
 
 
 def is_hot(host: Host, state: PlanningState) -> str | None:
-    """Refuse a host that is hot, or on which the rule abstains."""
+    """Refuse a host that is hot or suspect, or on which the rule abstains."""
     verdict = state.verdicts[host.id]
-    if verdict.outcome is Outcome.HOT:
-        return f"it is hot: {verdict.reason}"
+    if verdict.outcome in (Outcome.HOT, Outcome.SUSPECT):
+        return f"it is {verdict.outcome}: {verdict.reason}"
     return f"the rule abstains: {verdict.reason}" if verdict.outcome is Outcome.ABSTAINED else None
 
 
