@@ -18,6 +18,25 @@ class Span(NamedTuple):
     least: int
 
 
+class Bursts(NamedTuple):
+    """What was learned of the bursts of a load: excursions from above its threshold until 0.1 below it that last for 4
+    to 15 s. ``open_seconds`` is how long the present excursion lasts, 0 without one; ``held_seconds`` is the time since
+    three quarters of k of n exceeded the threshold, as long as any has done so. ``total``, ``longest_seconds`` and
+    ``height`` are of the last hour. ``period_seconds`` lies between the last two, and between the ``regular`` ones
+    before them; ``since_seconds`` ago the last one began, and ``last_seconds`` long it was.
+    """
+
+    open_seconds: float
+    held_seconds: float
+    total: int
+    longest_seconds: float
+    height: float
+    period_seconds: float
+    regular: int
+    since_seconds: float
+    last_seconds: float
+
+
 class DecisionInputs(NamedTuple):
     """Figures over the last ``window`` ticks; only valid samples count, a tick that never came is not valid.
 
@@ -35,7 +54,7 @@ class DecisionInputs(NamedTuple):
     and where ``plateau`` is 0: they are then not kept. ``ordered`` is False where ``[filter.inputs] order_statistics``
     does not name the resource set: median, MAD and quartiles are then not kept.
     ``window_seconds``, ``counted_seconds`` and ``plateau_seconds`` are the lengths that ``window``, ``counted`` and
-    ``plateau`` were made of, for ticks of this interval.
+    ``plateau`` were made of, for ticks of this interval. ``bursts`` are kept of ``cpu_busy_ratio`` of hosts alone.
     """
 
     window: int
@@ -59,6 +78,7 @@ class DecisionInputs(NamedTuple):
     window_seconds: float = 0.0
     counted_seconds: float = 0.0
     plateau_seconds: float = 0.0
+    bursts: Bursts | None = None
 
 
 class Recent(NamedTuple):

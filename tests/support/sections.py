@@ -20,6 +20,7 @@ def section(
     plateau: int = 4,
     ordered: bool = True,
     step: int = 16,
+    bursts: int = 0,
     code: int = validity.FIRST,
     values: Mapping[str, float] | None = None,
 ) -> Section:
@@ -28,13 +29,14 @@ def section(
     bits = (inputs.ORDER_STATISTICS if ordered else 0) | (inputs.PLATEAU if plateau else 0)
     known, c, d, e = inputs.figure_names(bits), len(names), derived, entities
     head = inputs.Head(
-        c, d, bits, 0, 30, 5, plateau, 120, len(inputs.pack_names(names)), 10, step, 3, 30.0, 5.0, float(plateau)
+        c, d, bits, bursts, 30, 5, plateau, 120, len(inputs.pack_names(names)), 10, step, 3, 30.0, 5.0, float(plateau)
     )
     found = Section(
         head,
         np.full(e, 1e9),
         np.arange(len(known) * c * e, dtype="<f4").reshape(len(known), c, e),
         np.full((len(inputs.DERIVED_PLANES), d, e), 0.125, "<f4"),
+        np.arange(head.bursts * e, dtype="<f4").reshape(head.bursts, e),
         np.full(c, 0.5, "<f4"),
         np.full(c, 0.25, "<f4"),
         np.arange(c - d, dtype="<u2"),

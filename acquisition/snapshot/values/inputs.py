@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from acquisition.errors import FrameError
-from acquisition.model.inputs import DecisionInputs
+from acquisition.model.derived import CPU
+from acquisition.model.inputs import Bursts, DecisionInputs
 from acquisition.snapshot.values.block import Block, finite
 from acquisition.snapshot.values.members import Owner
 from acquisition.wire.records import inputs as wire
@@ -114,7 +115,14 @@ class InputsTable:
             median, mad, q1, q3, _DOUBLE.unpack_from(data, at.since + 8 * row)[0], data[at.seen + row] < head.window,
             head.counted, counted, head.plateau, lowest, highest, bool(head.figures & wire.ORDER_STATISTICS),
             head.window_seconds, head.counted_seconds, head.plateau_seconds,
+            self._bursts(row) if head.bursts and metric == CPU else None,
         )  # fmt: skip
+
+    def _bursts(self, row: int) -> Bursts:
+        kept = _strided(self.rows, self.head.bursts).unpack_from(self._data, self._at.bursts + 4 * row)
+        opened, _, held, _, since, last, period, regular, *slots = kept
+        longest, count, height = (slots[at : at + wire.BURST_SLOTS] for at in range(0, len(slots), wire.BURST_SLOTS))
+        return Bursts(opened, held, round(sum(count)), max(longest), max(height), period, round(regular), since, last)
 
     def derived(self, row: int, metric: str) -> DerivedReading | None:
         """The whole reading of a derived metric; None for others."""

@@ -8,6 +8,7 @@ Layout (little-endian), for C columns (the last D of them derived: no frame carr
     since       E x float64           wall clock of the first sample that an entity's figures know of
     figures     F x C x E x float32   cusum, time_above, [lowest, highest], [median, mad, q1, q3]: see figure_names
     derived     5 x D x E x float32   see DERIVED_PLANES: what the smoothed planes cannot say
+    bursts      B x E x float32       see BURST_FIGURES: of cpu_busy_ratio, where it is derived; else B is 0
     thresholds  C x float32
     slacks      C x float32
     sources     (C - D) x uint16      the column of the frame that each carried column is
@@ -44,13 +45,18 @@ COUNTS = ("valid", "counted", "above")
 KEPT = FIGURES + COUNTS  #: all that may be kept of every column, by name
 #: What the smoothed record says of the columns of a frame and cannot say of derived ones.
 DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
+BURST_SLOTS = 6  #: of ten minutes, in which bursts are remembered
+BURST_FIGURES = (
+    *("open", "peak", "held", "slot", "since", "length", "period", "regular"),
+    *(f"{name}_{slot}" for name in ("longest", "count", "height") for slot in range(BURST_SLOTS)),
+)
 MOST_TICKS = 255  #: of a window: counts are single bytes
 
 HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("columns", "B"),
     ("derived", "B"),
     ("figures", "B"),  # ORDER_STATISTICS, PLATEAU
-    ("reserved", "B"),
+    ("bursts", "B"),  # BURST_FIGURES, or 0
     ("window", "H"),  # ticks
     ("counted", "H"),  # ticks, of which those above the threshold are counted
     ("plateau", "H"),  # valid samples whose lowest and highest are kept; 0: none
@@ -75,7 +81,7 @@ class Head(NamedTuple):
     columns: int
     derived: int
     figures: int
-    reserved: int
+    bursts: int
     window: int
     counted: int
     plateau: int
@@ -91,17 +97,18 @@ class Head(NamedTuple):
 
     def places(self, entities: int) -> Places:
         """Where the parts lie in a section of so many entities."""
-        return places(self.columns, self.derived, self.figures, self.names_size, entities)
+        return places(self.columns, self.derived, self.figures, self.bursts, self.names_size, entities)
 
 
 class Section(NamedTuple):
     """A decoded section; arrays are read-only views, their shapes and types as the layout says: ``figures``
-    (F, C, E), ``derived`` (5, D, E), ``counts`` (3, C, E), ``codes`` (D, E)."""
+    (F, C, E), ``derived`` (5, D, E), ``bursts`` (B, E), ``counts`` (3, C, E), ``codes`` (D, E)."""
 
     head: Head
     since: npt.NDArray[np.float64]
     figures: Floats
     derived: Floats
+    bursts: Floats
     thresholds: Floats
     slacks: Floats
     sources: npt.NDArray[np.uint16]
@@ -130,6 +137,7 @@ class Places(NamedTuple):
     since: int
     figures: int
     derived: int
+    bursts: int
     thresholds: int
     slacks: int
     sources: int
@@ -151,13 +159,14 @@ def figure_names(figures: int) -> tuple[str, ...]:
 
 
 @lru_cache(4096)
-def places(columns: int, derived: int, figures: int, names_size: int, entities: int) -> Places:
+def places(columns: int, derived: int, figures: int, bursts: int, names_size: int, entities: int) -> Places:
     """The places of a section of that shape."""
     c, d, e = columns, derived, entities
     sizes = (
         8 * e,
         4 * len(figure_names(figures)) * c * e,
         4 * len(DERIVED_PLANES) * d * e,
+        4 * bursts * e,
         4 * c,
         4 * c,
         2 * (c - d),
@@ -184,6 +193,7 @@ def check(data: bytes | memoryview, entities: int) -> Head:
     c, d = head.columns, head.derived
     ordered = 1 <= head.counted <= head.window <= min(head.depth, MOST_TICKS) and head.plateau <= head.window
     known = not head.figures & ~(ORDER_STATISTICS | PLATEAU) and bool(head.figures & PLATEAU) == bool(head.plateau)
+    known = known and head.bursts in (0, len(BURST_FIGURES))
     if not c or d > c or not ordered or not known or head.places(entities).size != len(data):
         raise FrameError("shape", f"decision inputs of {c} columns, {entities} entities do not match {len(data)} bytes")
     names_of(head, entities, data)
@@ -209,6 +219,7 @@ def decode(data: bytes | memoryview, entities: int, head: Head | None = None) ->
         cut.take("<f8", e),
         cut.take("<f4", len(figure_names(head.figures)), c, e),
         cut.take("<f4", len(DERIVED_PLANES), d, e),
+        cut.take("<f4", head.bursts, e),
         cut.take("<f4", c),
         cut.take("<f4", c),
         cut.take("<u2", c - d),
@@ -228,6 +239,7 @@ def encode(section: Section) -> bytes:
             np.asarray(section.since, "<f8").tobytes(),
             np.asarray(section.figures, "<f4").tobytes(),
             np.asarray(section.derived, "<f4").tobytes(),
+            np.asarray(section.bursts, "<f4").tobytes(),
             np.asarray(section.thresholds, "<f4").tobytes(),
             np.asarray(section.slacks, "<f4").tobytes(),
             np.asarray(section.sources, "<u2").tobytes(),

@@ -20,10 +20,10 @@ from functools import lru_cache
 from acquisition.config.inputs import DEFAULT_THRESHOLDS
 from acquisition.model.derived import WAITING
 from filters.decisions.overload_detection import contention_parts, threshold
-from filters.decisions.overload_detection.contention_parts import EASE, Finding, Limits
+from filters.decisions.overload_detection.contention_parts import EASE, Limits
 from filters.decisions.overload_detection.rule import NotNegative, Rule, Share
 from filters.decisions.picture import CPU, NETWORK, Host, Vm
-from filters.decisions.verdict import ABSTAINED, HOT, SATURATED, SUSPECT, Figure, Part, Verdict
+from filters.decisions.verdict import ABSTAINED, HOT, NOT_HOT, SATURATED, SUSPECT, Part, Verdict
 
 
 class Parameters(threshold.Parameters, frozen=True):
@@ -42,6 +42,9 @@ class Parameters(threshold.Parameters, frozen=True):
         super().__post_init__()
         if self.metric != CPU:
             raise ValueError(f"metric is always {CPU}")
+
+
+_WORST = (HOT, SUSPECT, SATURATED)
 
 
 @lru_cache(64)
@@ -76,24 +79,16 @@ def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> 
     others = contention_parts.memory(subject, limits, was_hot), contention_parts.network(subject, limits, was_hot)
     found = (cpu, *others)
     parts = tuple([Part(each.name, each.outcome, each.reason) for each in found])
-    deciding = [each for each in found if each.outcome is HOT]
-    if not deciding and cpu.outcome is ABSTAINED:
+    outcomes = [each.outcome for each in found]
+    outcome = next((each for each in _WORST if each in outcomes), NOT_HOT)
+    if cpu.outcome is ABSTAINED and outcome is not HOT:
         return Verdict(ABSTAINED, cpu.words, cpu.figures, None, parts)
-    deciding = deciding or [each for each in found if each.outcome is SUSPECT]
-    deciding = deciding or [each for each in found if each.outcome is SATURATED] or [cpu]
+    deciding = [cpu] if outcome is NOT_HOT else [each for each in found if each.outcome is outcome]
+    figures = [figure for each in deciding for figure in each.figures]
+    figures += [figure for each in found if each not in deciding for figure in each.figures]
     words = "; ".join([each.words for each in deciding])
-    return Verdict(deciding[0].outcome, words, _figures(deciding, found), deciding[0].excess, parts, _lasting(deciding))
-
-
-def _figures(first: list[Finding], found: tuple[Finding, ...]) -> tuple[Figure, ...]:
-    figures = list(first[0].figures)
-    for each in (*first[1:], *(each for each in found if each not in first)):
-        figures += each.figures
-    return tuple(figures)
-
-
-def _lasting(deciding: list[Finding]) -> float | None:
-    return max((each.lasting for each in deciding if each.lasting), default=None)
+    lasting = max([each.lasting for each in deciding if each.lasting], default=None)
+    return Verdict(outcome, words, tuple(figures), deciding[0].excess, parts, lasting)
 
 
 RULE = Rule(

@@ -6,10 +6,10 @@ threshold rule; a signal that is far below its limit is not put to it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from acquisition.model.derived import WAITING
-from filters.decisions.overload_detection import rule_inputs, threshold
+from filters.decisions.overload_detection import learned, rule_inputs, threshold
 from filters.decisions.picture import MEMORY, VALID, Host, Reading, Vm
 from filters.decisions.verdict import (
     ABSTAINED,
@@ -22,6 +22,9 @@ from filters.decisions.verdict import (
     Verdict,
     measured,
 )
+
+if TYPE_CHECKING:
+    from acquisition.model.inputs import DecisionInputs
 
 EASE = 0.05  #: of a capacity, by which a hot host must fall below the limit that it exceeded
 _SUSPECT = 3  #: of the values of k of n that exceed the limit: as many are no single spike
@@ -63,8 +66,10 @@ def cpu(host: Host | Vm, parameters: threshold.Parameters, limits: Limits, was_h
         return Finding("cpu", HOT, words, stolen.reason, (*stolen.figures, *level.figures), stolen.excess)
     if isinstance(waiting, Verdict):
         found = _by_level(host, busy, level, parameters, waiting.reason)
+        found = _with_bursts(found, busy, None, was_hot)
     else:
         found = _by_waiting(host, busy, level, waiting, parameters, limits, was_hot)
+        found = _with_bursts(found, busy, waiting.inputs, was_hot)
     if stolen is not None and found.outcome is NOT_HOT:
         return found._replace(outcome=SUSPECT, reason=f"{stolen.reason}; {found.reason}")
     return found
@@ -110,6 +115,23 @@ def _by_waiting(
         return Finding("cpu", SATURATED, words, reason, figures, level.excess, _lasting(busy, HOT))
     outcome = SUSPECT if _is_suspect(busy, parameters) else NOT_HOT
     return Finding("cpu", outcome, words, reason, figures, level.excess, _lasting(busy, outcome))
+
+
+def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, was_hot: bool) -> Finding:
+    """The finding with what was learned of the host's bursts: what may be one of them is suspect until it is longer, or
+    until guests have waited too long."""
+    bursts = busy.inputs.bursts if busy.inputs is not None else None
+    if bursts is None or not bursts.total:
+        return found
+    found = found._replace(figures=(*found.figures, *learned.figures(bursts)))
+    if found.outcome is NOT_HOT:
+        return found
+    words = f"{found.words}; its bursts last up to {bursts.longest_seconds:.0f} s"
+    needed, waited = learned.needed(bursts), 0.0 if waiting is None else waiting.time_above_seconds
+    if found.outcome is not HOT or was_hot or needed is None or waited >= learned.MOST_DELAY:
+        return found._replace(words=words)
+    reason = f"{found.reason}; it may be a burst until it lasts {needed:.0f} s"
+    return found._replace(outcome=SUSPECT, words=words, reason=reason)
 
 
 def memory(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:

@@ -10,7 +10,7 @@ from acquisition.model import codes
 from acquisition.wire import frame, keys, position
 from acquisition.wire.records import inputs, planes, recent, smoothed
 from filters.kernels.numpy_step import LARGEST
-from filters.worker.inputs import plan, state
+from filters.worker.inputs import bursts, plan, state
 from filters.worker.inputs.order import ABSENT
 from filters.worker.partitions.batch import Accepted, Batch
 from filters.worker.states.sequence import Track
@@ -42,6 +42,14 @@ def table() -> dict[str, object]:
         "TREND": planes.TREND.number,
         "LARGEST": float(LARGEST),
         "ABSENT": float(ABSENT),
+        "BURST_FIGURES_KEPT": inputs.BURST_FIGURES,
+        "BURST_SLOTS": inputs.BURST_SLOTS,
+        "BURST_LEAST": float(bursts.LEAST),
+        "BURST_MOST": float(bursts.MOST),
+        "BURST_FALL": float(bursts.FALL),
+        "BURST_SLOT_SECONDS": bursts.SLOT_SECONDS,
+        "BURST_SAME_SHARE": float(bursts.SAME_SHARE),
+        "BURST_SAME_SECONDS": float(bursts.SAME_SECONDS),
         "FIGURES_KEPT": inputs.FIGURES,
         "PLANES_OF_DERIVED": inputs.DERIVED_PLANES,
         "COUNTS_KEPT": inputs.COUNTS,

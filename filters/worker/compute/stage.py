@@ -18,6 +18,7 @@ from acquisition.wire.records import recent
 from acquisition.wire.records.inputs import Floats
 from filters.kernels.numpy_step import LARGEST
 from filters.worker.compute.batching import Item, join_codes
+from filters.worker.inputs import bursts
 from filters.worker.inputs.derived import Averages, Codes, derive, smooth
 from filters.worker.inputs.order import ABSENT, order_statistics
 from filters.worker.inputs.plan import NO_PART, Plan
@@ -143,6 +144,7 @@ def _advance_group(plan: Plan, members: list[Member]) -> dict[int, bytes]:
     counts = np.concatenate([kept.counts for kept in group.kept], axis=2).astype(np.int16)
     parameters = plan.thresholds[:, None], plan.slacks[:, None]
     counted = count(Counted(*old, *counts), Tick(x, usable, *leaving, group.baseline, seconds, *parameters))
+    _burst(group, plan, x, usable, counted, seconds)
     figures = [
         counted.cusum,
         counted.time_above,
@@ -218,6 +220,23 @@ def _plateau(
     for kept, (first, end) in zip(group.kept, group.spans, strict=True):
         kept.lately[...] = lately[:, :, first:end]
     return extremes(lately, counted.valid)
+
+
+def _burst(
+    group: _Group, plan: Plan, x: Floats, usable: npt.NDArray[np.bool_], counted: Counted, seconds: Floats
+) -> None:
+    column = plan.bursting
+    if column is None:
+        return
+    for member, kept, (first, end) in zip(group.members, group.kept, group.spans, strict=True):
+        rows = slice(first, end)
+        slot = np.full(end - first, bursts.slot_of(member.item.frame.monotonic))
+        dt = np.full(end - first, member.begun.dt, np.float32)
+        step = bursts.Step(
+            x[column, rows], usable[column, rows], counted.above[column, rows], plan.counted, plan.thresholds[column],
+            seconds[rows], dt, slot,
+        )  # fmt: skip
+        bursts.advance(kept.bursts, step)
 
 
 def _order(group: _Group, plan: Plan, counted: Counted) -> tuple[Floats, ...]:

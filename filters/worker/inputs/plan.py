@@ -23,7 +23,15 @@ from acquisition.config.inputs import (
 from acquisition.model.derived import CPU, DERIVED, MEMORY, NETWORK, WAITING, Derived
 from acquisition.model.inputs import RECENT_TICKS, Span
 from acquisition.model.metric import resource_set_id
-from acquisition.wire.records.inputs import HEADER, ORDER_STATISTICS, PLATEAU, Floats, Head, pack_names
+from acquisition.wire.records.inputs import (
+    BURST_FIGURES,
+    HEADER,
+    ORDER_STATISTICS,
+    PLATEAU,
+    Floats,
+    Head,
+    pack_names,
+)
 
 ANY = "*"
 #: The derived metrics whose formula the native step knows, in the order of its numbers for them.
@@ -66,6 +74,11 @@ class Plan:
     def columns(self) -> int:
         """How many there are."""
         return len(self.names)
+
+    @property
+    def bursting(self) -> int | None:
+        """The column whose bursts are kept; None where there is none."""
+        return self.names.index(CPU) if self.head.bursts else None
 
 
 @dataclass(frozen=True)
@@ -144,16 +157,29 @@ def make_plan(
         np.array([_value(settings.thresholds, resource_set, name) for name in names], np.float32),
         np.array([_value(settings.slacks, resource_set, name) or 0.0 for name in names], np.float32),
         taus,
-        _head(settings, lengths, order, names, len(derived)),
+        _head(settings, lengths, order, names, len(sources)),
         _pack(lengths, settings.depth, order, len(metrics), names, sources, derived, taus[len(sources) :]),
     )
 
 
-def _head(settings: InputsSettings, lengths: Lengths, order: bool, names: Sequence[str], derived: int) -> Head:
+def _head(settings: InputsSettings, lengths: Lengths, order: bool, names: Sequence[str], sources: int) -> Head:
     figures = order * ORDER_STATISTICS + bool(lengths.plateau) * PLATEAU
     size = len(pack_names(names))
     seconds = settings.window.seconds, settings.counted.seconds, settings.plateau.seconds
-    head = Head(len(names), derived, figures, 0, *lengths, settings.depth, size, settings.window.least, 0, 0, *seconds)
+    bursts = len(BURST_FIGURES) * (CPU in names[sources:])
+    head = Head(
+        len(names),
+        len(names) - sources,
+        figures,
+        bursts,
+        *lengths,
+        settings.depth,
+        size,
+        settings.window.least,
+        0,
+        0,
+        *seconds,
+    )
     return Head._make(HEADER.unpack(HEADER.pack(*head)))  # as it comes back: seconds are float32
 
 
@@ -171,7 +197,8 @@ def _pack(
     formulas = names[len(sources) :]
     if any(name not in FORMULAS for name in formulas):
         return None
-    shape = len(sources), len(derived), metrics, *lengths, order, len(pack_names(names)), depth, 0
+    bursts = len(BURST_FIGURES) * (CPU in formulas)
+    shape = len(sources), len(derived), metrics, *lengths, order, len(pack_names(names)), depth, bursts
     packed = [
         FORMULA.pack(FORMULAS.index(name), *parts, *(NO_PART,) * (MOST_PARTS - len(parts)))
         for name, (_, parts) in zip(formulas, derived, strict=True)

@@ -26,6 +26,7 @@ LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
 SHORTEST = 1e-9
 GAP = 1.5  #: intervals between two frames; more, and a tick between them never came
 _UNKNOWN = np.float32(np.nan)
+_LEARNED = wire.BURST_FIGURES.index("slot")  #: from here on what was learned, which a new life of the probe keeps
 
 #: (memory, plan, dt, seconds, step, first, missing, begins, row_prefix, capacity, rows_at)
 NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool, bytes, int, int]
@@ -33,8 +34,8 @@ NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool,
 
 class Arrays(NamedTuple):
     """Views of the memory of E entities in C columns, those of the section (wire.records.inputs) first: ``since``
-    float64 (E,), ``figures`` float32 (F, C, E), ``derived`` float32 (5, D, E), ``seen`` uint8 (E,), ``counts`` uint8
-    (3, C, E), ``codes`` uint8 (D, E).
+    float64 (E,), ``figures`` float32 (F, C, E), ``derived`` float32 (5, D, E), ``bursts`` float32 (B, E), ``seen``
+    uint8 (E,), ``counts`` uint8 (3, C, E), ``codes`` uint8 (D, E).
 
     ``window`` float32 (C, n, E), whose place ``step % n`` holds the newest raw values, ABSENT where not valid;
     ``lately`` float32 (m, C, E), the last m valid ones, the newest first, NaN where there were fewer; ``ordered``
@@ -45,6 +46,7 @@ class Arrays(NamedTuple):
     since: npt.NDArray[np.float64]
     figures: Floats
     derived: Floats
+    bursts: Floats
     seen: Bytes
     counts: Bytes
     codes: Bytes
@@ -106,6 +108,7 @@ class InputsState:
             self._view("<f8", at.since, entities),
             self._view("<f4", at.figures, figures, c, entities),
             self._view("<f4", at.derived, len(wire.DERIVED_PLANES), d, entities),
+            self._view("<f4", at.bursts, plan.head.bursts, entities),
             self._view("u1", at.seen, entities),
             self._view("u1", at.counts, len(wire.COUNTS), c, entities),
             self._view("u1", at.codes, d, entities),
@@ -145,19 +148,22 @@ class InputsState:
         self._put(at.slacks, plan.slacks.tobytes())
         self._put(at.sources, np.array(plan.sources, "<u2").tobytes())
         self._put(at.names, wire.pack_names(plan.names))
-        return self._forget()
+        kept = self._forget()
+        kept.bursts[...] = 0.0
+        return kept
 
     def _put(self, at: int, data: bytes) -> None:
         self.memory[at : at + len(data)] = data
 
     def _forget(self) -> Arrays:
-        """Nothing is known any more but who the rows are."""
+        """Nothing is known any more but who the rows are, and what their bursts were."""
         kept = self.arrays()
         for array in (kept.since, kept.figures[: TIME_ABOVE + 1], kept.seen, kept.counts, kept.codes):
             array[...] = 0
         for array in (kept.figures[TIME_ABOVE + 1 :], kept.derived, kept.lately):
             array[...] = _UNKNOWN
         kept.derived[AGE] = 0.0
+        kept.bursts[:_LEARNED] = 0.0
         for array in (kept.window, kept.ordered):
             array[...] = ABSENT
         return kept

@@ -6,7 +6,7 @@
 
 /* A plan as filters.worker.inputs.plan packs it: this, then the arrays that Plan points to. */
 typedef struct {
-    int32_t sources, derived, metrics, window, counted, plateau, order, names_size, depth, unused;
+    int32_t sources, derived, metrics, window, counted, plateau, order, names_size, depth, bursts;
 } Shape;
 
 typedef struct {
@@ -28,6 +28,7 @@ typedef struct {
     double *since;                      /* (n,) */
     float *figures;                     /* (F, C, n): FIGURES_KEPT, without plateau or order statistics if not wanted */
     float *derived;                     /* (5, D, n) */
+    float *bursts;                      /* (B, n), B 0 or BURST_FIGURES */
     const float *thresholds, *slacks;   /* (C,) */
     uint8_t *seen;                      /* (n,) */
     uint8_t *counts;                    /* (3, C, n) */
@@ -86,7 +87,8 @@ static void place_memory(Memory *memory, const Plan *plan, char *at, size_t n)
     memory->since = (double *)(at += SECTION_HEADER);
     memory->figures = (float *)(at += 8 * n);
     memory->derived = (float *)(at += 4 * figure_count(&plan->shape) * series);
-    memory->thresholds = (const float *)(at += 4 * DERIVED_PLANES * d * n);
+    memory->bursts = (float *)(at += 4 * DERIVED_PLANES * d * n);
+    memory->thresholds = (const float *)(at += 4 * (size_t)plan->shape.bursts * n);
     memory->slacks = memory->thresholds + c;
     memory->seen = (uint8_t *)(at += 8 * c + 2 * (size_t)plan->shape.sources);
     memory->counts = memory->seen + n;
@@ -319,6 +321,10 @@ static void advance_column(const Tick *tick, const Plan *plan, const Memory *mem
     float *newest = memory->window + (place * size + (size_t)(tick->step % size)) * n;
     skip_missing(tick, plan, memory, place);
     count(tick, plan, memory, place, column, newest);
+    if (plan->shape.bursts && place >= (size_t)plan->shape.sources
+        && plan->formulas[place - (size_t)plan->shape.sources].formula == CPU_BUSY)
+        advance_bursts(memory->bursts, n, newest, memory->counts + (ABOVE * plan->columns + place) * n,
+                       plan->shape.counted, memory->thresholds[place], tick->seconds, tick->dt, tick->monotonic);
     if (plan->shape.plateau)
         advance_plateau(tick, plan, memory, place, newest);
     if (plan->shape.order)
@@ -376,7 +382,7 @@ static int read_plan(Plan *plan, const char *data, size_t size)
     if (shape->sources < 0 || shape->sources > 255 || shape->derived < 0 || shape->derived > 255 || shape->metrics < 1
         || shape->window < 1 || shape->window > 255 || shape->counted < 1 || shape->counted > shape->window
         || shape->plateau < 0 || shape->plateau > shape->window || shape->names_size < 0 || shape->depth < 1
-        || (shape->order != 0 && shape->order != 1))
+        || (shape->order != 0 && shape->order != 1) || (shape->bursts != 0 && shape->bursts != BURST_FIGURES))
         return 0;
     size_t derived = (size_t)shape->derived, sources = (size_t)shape->sources;
     plan->columns = sources + derived;

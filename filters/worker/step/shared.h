@@ -13,6 +13,15 @@ enum { MEAN = 2, VARIANCE = 3, TREND = 4 }; /* acquisition.wire.records.planes *
 #define PLANES_OF_DERIVED(DO) \
     DO(LAST, "last") DO(DERIVED_MEAN, "mean") DO(DERIVED_VARIANCE, "variance") DO(DERIVED_TREND, "trend") DO(AGE, "age")
 #define COUNTS_KEPT(DO) DO(VALID_COUNT, "valid") DO(COUNTED, "counted") DO(ABOVE, "above")
+#define SIX(DO, name, text) \
+    DO(name##_0, text "_0") DO(name##_1, text "_1") DO(name##_2, text "_2") DO(name##_3, text "_3") \
+    DO(name##_4, text "_4") DO(name##_5, text "_5")
+#define BURST_FIGURES_KEPT(DO) \
+    DO(BURST_OPEN, "open") DO(BURST_PEAK, "peak") DO(BURST_HELD, "held") DO(BURST_SLOT, "slot") \
+    DO(BURST_SINCE, "since") DO(BURST_LENGTH, "length") DO(BURST_PERIOD, "period") DO(BURST_REGULAR, "regular") \
+    SIX(DO, BURST_LONGEST, "longest") SIX(DO, BURST_COUNT, "count") SIX(DO, BURST_HEIGHT, "height")
+enum { BURST_FIGURES_KEPT(AS_PLACE) BURST_FIGURES };
+enum { BURST_SLOTS = 6 };
 enum { FIGURES_KEPT(AS_PLACE) ALL_FIGURES };
 enum { PLANES_OF_DERIVED(AS_PLACE) DERIVED_PLANES };
 enum { COUNTS_KEPT(AS_PLACE) COUNTS };
@@ -24,6 +33,14 @@ enum { SECTION_HEADER = 48, STEP_AT = 16, FIRST_AT = 24 };
     DO(CPU_WAITING, "cpu_waiting_ratio")
 enum { FORMULAS_KNOWN(AS_PLACE) FORMULAS };
 enum { MOST_PARTS = 6, NO_PART = -1 }; /* of a formula */
+
+/* filters.worker.inputs.bursts: seconds, parts of the load, seconds of a slot */
+#define BURST_LEAST 4.0f
+#define BURST_MOST 15.0f
+#define BURST_FALL 0.1f
+#define BURST_SLOT_SECONDS 600.0
+#define BURST_SAME_SHARE 0.1f
+#define BURST_SAME_SECONDS 3.0f
 
 /* filters.worker.inputs.state */
 #define SHORTEST 1e-9 /* seconds between two frames */

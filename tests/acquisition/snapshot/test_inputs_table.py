@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from acquisition.model.derived import CPU
 from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.inputs import InputsTable, table_of, tables_of
 from acquisition.wire.position import Position
@@ -53,6 +54,19 @@ def test_single_rows_are_what_the_whole_section_says(
     assert table.inputs(rows, made.names[0]) is None
     assert table.inputs(0, "unknown") is None
     assert table.warming().all()
+
+
+def test_bursts_of_a_row_are_of_the_last_hour() -> None:
+    made = section((CPU, "other"), 2, 2, bursts=len(wire.BURST_FIGURES))
+    made.bursts[...] = np.arange(len(wire.BURST_FIGURES))[:, None] + (0.0, 100.0)
+    table = table_of(block(with_section(bare(2), made)))
+    assert table is not None
+    found, other = table.inputs(1, CPU), table.inputs(1, "other")
+    assert found is not None
+    assert other is not None
+    assert other.bursts is None
+    # open, held, the sum, the longest and the highest of the slots, period, regular, since, length
+    assert found.bursts == (100.0, 102.0, 699, 113.0, 125.0, 106.0, 107, 104.0, 105.0)
 
 
 def test_a_damaged_section_leaves_the_values() -> None:

@@ -49,7 +49,9 @@ def test_a_section_reads_back() -> None:
 @pytest.mark.parametrize("plateau", [0, 4])
 @pytest.mark.parametrize(("columns", "entities", "derived"), [(1, 0, 0), (1, 1, 1), (3, 4, 2), (2, 5, 0), (200, 1, 3)])
 def test_shapes(columns: int, entities: int, derived: int, plateau: int, ordered: bool) -> None:
-    made = section([f"m{n}" for n in range(columns)], entities, derived, plateau=plateau, ordered=ordered)
+    bursts = len(wire.BURST_FIGURES) * (derived > 0)
+    names = [f"m{n}" for n in range(columns)]
+    made = section(names, entities, derived, plateau=plateau, ordered=ordered, bursts=bursts)
     data = wire.encode(made)
     found = wire.decode(data, entities)
     assert found.head.places(entities).size == len(data)
@@ -70,7 +72,8 @@ def test_only_what_is_kept_can_be_asked_for() -> None:
     "changes",
     [
         {"columns": 0}, {"derived": 3}, {"figures": 1}, {"figures": 7}, {"window": 0}, {"window": 256, "depth": 256},
-        {"counted": 0}, {"counted": 31}, {"plateau": 31}, {"depth": 29}, {"names_size": 90},
+        {"counted": 0}, {"counted": 31}, {"plateau": 31}, {"depth": 29}, {"names_size": 90}, {"bursts": 5},
+        {"bursts": len(wire.BURST_FIGURES)},
     ],
 )  # fmt: skip
 def test_headers_that_contradict_themselves(changes: dict[str, int]) -> None:

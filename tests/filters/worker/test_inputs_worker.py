@@ -361,3 +361,14 @@ def test_derived_metrics_of_a_host(cluster: Cluster) -> None:
     assert 0.9 < reading.mean < 0.94
     assert reading.last == pytest.approx(0.895)
     worker.close()
+    other = lone_worker(cluster, read_layout(cluster), settings, report=lambda _text: None)
+    feeder.push(feeder.make(np.array([[0.0, 0.5]]), 7.0, ids=[1], codes=None, schema=schema_hash(columns)))
+    eventually(
+        lambda: [block.tick for block in reader.latest().blocks] == [1_000_007], meanwhile=lambda: other.turn(0.05)
+    )
+    found = reader.inputs(reader.latest())[owner].inputs(0, "cpu_busy_ratio")
+    assert found is not None
+    assert found.bursts is not None  # one that began before the takeover and ended after it
+    assert (found.bursts.open_seconds, found.bursts.total, found.bursts.longest_seconds) == (0.0, 1, 5.0)
+    assert found.bursts.height == pytest.approx(0.945)
+    other.close()

@@ -241,7 +241,7 @@ def equal(ours: InputsState | None, numpys: InputsState | None) -> None:
     assert ours is not None
     assert numpys is not None
     mine, theirs = ours.arrays(), numpys.arrays()
-    for name in ("since", "seen", "counts", "codes", "window", "lately", "slots"):
+    for name in ("since", "bursts", "seen", "counts", "codes", "window", "lately", "slots"):
         np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name), name)
     if ours.plan.order:
         ordered = mine.ordered[:, :, : ours.plan.window]

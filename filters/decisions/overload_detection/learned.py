@@ -1,0 +1,54 @@
+"""Learned bursts: how long an excursion must last to be none of them (pure).
+
+A host that has had two bursts in the last hour, or whose next one is due, is hot only when the present excursion is
+longer than the longest of them by SPARE. That delays a confirmation by MOST_DELAY at most, and never cancels it: an
+excursion is no burst MOST_DELAY after a plateau would confirm it, nor is a load that exceeds its threshold for as long
+in three quarters of k of n, on and off.
+"""
+
+from __future__ import annotations
+
+from acquisition.model.inputs import Bursts
+from filters.decisions.verdict import Figure
+
+MOST_DELAY = 12.0  #: seconds, by which a confirmation is delayed at most
+SPARE = 2.0
+_FEWEST = 2  #: bursts in an hour that are a habit
+_LONGEST = 15.0  #: seconds of an excursion that a plateau, after 4 s, would confirm MOST_DELAY earlier
+_HELD = 8.0  #: seconds that k of n is held; it takes 2 s longer than a plateau, and 2 s in a row may lie below
+_REGULAR = 2  #: equal periods that make a period
+_SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time
+
+
+def needed(bursts: Bursts) -> float | None:
+    """How long the present excursion must last before it is no burst; None: it is none already."""
+    longest = bursts.longest_seconds if bursts.total >= _FEWEST else 0.0
+    if is_due(bursts):
+        longest = max(longest, bursts.last_seconds)
+    if not longest or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
+        return None
+    if bursts.open_seconds and bursts.held_seconds > _HELD:
+        return None
+    limit = min(longest + SPARE, _LONGEST)
+    return limit if bursts.open_seconds <= limit else None
+
+
+def is_due(bursts: Bursts) -> bool:
+    """Whether the present excursion began when the next burst of a periodic load was due."""
+    if bursts.regular < _REGULAR or not bursts.open_seconds:
+        return False
+    missed = abs(bursts.since_seconds - bursts.open_seconds - bursts.period_seconds)
+    return missed <= max(_SAME_SHARE * bursts.period_seconds, _SAME_SECONDS)
+
+
+def figures(bursts: Bursts) -> tuple[Figure, ...]:
+    """What was learned, for an explanation."""
+    found = (
+        Figure("bursts in the last hour", float(bursts.total), "count"),
+        Figure("longest burst", bursts.longest_seconds, "s"),
+        Figure("highest burst", bursts.height, "ratio"),
+    )
+    if bursts.regular < _REGULAR:
+        return found
+    due = Figure("next burst in", max(0.0, bursts.period_seconds - bursts.since_seconds), "s")
+    return (*found, Figure("period of bursts", bursts.period_seconds, "s"), due)
