@@ -96,9 +96,13 @@ def figure(value: float, unit: str) -> str:
 
 
 def _name(row: Row) -> Cell:
-    """The name; of a VM that migrates with where it goes."""
+    """The name with a note: where a VM migrates to, how a host is judged."""
     note = row.listing.notes[row.at] if row.listing.notes else ""
-    return Cell(f"{row.listing.names[row.at]} {note}", "yellow") if note else Cell(row.listing.names[row.at])
+    return (
+        Cell(f"{row.listing.names[row.at]} {note}", "bold red" if note == "hot" else "yellow")
+        if note
+        else Cell(row.listing.names[row.at])
+    )
 
 
 def _metric(row: Row) -> Cell:

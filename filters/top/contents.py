@@ -23,15 +23,18 @@ from filters.top.view import Level, View, level_of_set
 
 class Observation(NamedTuple):
     """One reading of the shards. ``error`` says why a newer one failed; ``health`` is read only where it is shown,
-    ``recent`` what the filter kept of resource sets that have just been opened."""
+    ``recent`` what the filter kept of resource sets that have just been opened, ``outcomes`` what the rule says of
+    hosts where they are few."""
 
     snapshot: Snapshot
     shards: tuple[ShardStatus, ...] = ()
     health: Health | None = None
     error: str = ""
     recent: Mapping[Owner, RecentTable] = {}
+    outcomes: Mapping[int, str] = {}
 
 
+_NOTED = ("hot", "suspect", "saturated")
 _OF_VMS = tuple(column.name for column in OF_VMS)
 Place = tuple[int, str, int | None]  #: host, resource set, entity
 
@@ -58,7 +61,7 @@ class Contents(NamedTuple):
 
 def develop(before: Contents | None, observation: Observation, view: View) -> Contents:
     """The contents after a newer observation."""
-    hosts = list_hosts(observation.snapshot)
+    hosts = _judged(list_hosts(observation.snapshot), observation.outcomes)
     if before is not None:
         past = before.hosts_history
     else:
@@ -69,6 +72,12 @@ def develop(before: Contents | None, observation: Observation, view: View) -> Co
     places = dict.fromkeys([place for place in known if place[0] == host] + [place_of(level) for level in view.path])
     below = {place: _opened(observation, place, known.get(place)) for place in places if place[0]}
     return contents._replace(below=below, sets=_sets(contents, host))
+
+
+def _judged(hosts: Listing, outcomes: Mapping[int, str]) -> Listing:
+    """The hosts with a note on those that are hot, suspect or saturated."""
+    found = [outcomes.get(host, "") for host in hosts.ids.tolist()]
+    return hosts._replace(notes=[outcome if outcome in _NOTED else "" for outcome in found])
 
 
 def enter(contents: Contents, view: View) -> Contents:

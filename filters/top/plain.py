@@ -80,7 +80,8 @@ def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str
         now        seconds since 1970 by the reader's clock
         rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
                    unit, mean, deviation, trend, last, extra (of further kernels, by name), validity, memory,
-                   memory_unit, invalid, missing, age_seconds, tick, interval, state, reason. The figures are of CPU
+                   memory_unit, invalid, missing, age_seconds, tick, interval, state, reason, note (of a host hot,
+                   suspect, saturated or ""; of a VM where it migrates to). The figures are of CPU
                    use (of a host its cpu_busy_ratio), or of the metric. null: there is no value, or it is unknown
         hidden     rows that --top or --filter left out
         shards     as acquisition.shards.servers.status.HEALTH
@@ -118,4 +119,5 @@ def _row(listing: Listing, at: int) -> dict[str, Any]:
         "interval": float(listing.interval[at]) or None,
         "state": STATES[listing.state[at]],
         "reason": listing.reasons[at],
+        "note": listing.notes[at] if listing.notes else "",
     }

@@ -25,6 +25,10 @@ from acquisition.snapshot import Snapshot, SnapshotReader
 from acquisition.snapshot.values.members import Owner
 from acquisition.snapshot.values.recent import RecentTable
 from acquisition.status import health, shards
+from filters.decisions.deciding import judge_all
+from filters.decisions.method import method_of
+from filters.judging.judge import inputs_of
+from filters.judging.observe import observe
 from filters.top.contents import Observation, Place
 
 _HOST_SET_ID = resource_set_id(HOST_SET)
@@ -51,6 +55,9 @@ class Source:
         self._members = Members(seeds, credentials, where.timeout_seconds)
         self._reader = SnapshotReader(endpoints.connect(where), grace, self._down_after)
         self._set_names = set_names
+        self._decisions = settings.decisions
+        self._method = method_of(settings.decisions)
+        self._hot: frozenset[str] = frozenset()
         self._large = True  #: until it is known
         self._unsampled: set[int] = set()
         self._known: Wanted | None = None  #: what has been read before
@@ -83,7 +90,21 @@ class Source:
             return self.read(wanted)
         found = self._health() if wanted.health else None
         rows = tuple(found.shards) if found is not None else self._look_at_shards()
-        return Observation(snapshot, rows, found, recent=self._recent(snapshot, wanted))
+        return Observation(
+            snapshot,
+            rows,
+            found,
+            recent=self._recent(snapshot, wanted),
+            outcomes={} if large else self._judge(snapshot),
+        )
+
+    def _judge(self, snapshot: Snapshot) -> Mapping[int, str]:
+        """The outcomes of the rule by host, with hysteresis from one reading to the next."""
+        method = self._method
+        picture = observe(snapshot, self._decisions, inputs_of(self._reader, snapshot, method.rule))
+        heat = judge_all(picture, method.rule, method.parameters, self._hot)
+        self._hot = heat.hot
+        return {int(host, 16): verdict.outcome.value for host, verdict in heat.verdicts.items()}
 
     def _recent(self, snapshot: Snapshot, wanted: Wanted) -> Mapping[Owner, RecentTable]:
         """Recent values of what has just been opened, and at first of all hosts of a small data center."""

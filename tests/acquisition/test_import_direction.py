@@ -72,7 +72,8 @@ ROOMS = {
         "filters.documents", "filters.prometheus", "filters.judging", "filters.page", "filters.runtime",
     },
     "filters.top": {
-        *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.runtime", "filters.text",
+        *_VALUES, "acquisition.link", "acquisition.shards", "acquisition.status", "filters.decisions",
+        "filters.judging", "filters.runtime", "filters.text",
     },
     "filters.watcher": _VALUES,
 }  # fmt: skip

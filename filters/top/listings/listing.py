@@ -51,7 +51,7 @@ class Listing(NamedTuple):
     interval: npt.NDArray[np.float64]
     now: float
     reasons: Sequence[str]  #: why a row has no figures; "" where it has
-    notes: Sequence[str] = ()  #: where a VM is migrating to; () for none
+    notes: Sequence[str] = ()  #: where a VM is migrating to, how a host is judged; () for none
     memory_unit: str = "ratio"
     extra: Mapping[Plane, npt.NDArray[np.float64]] = {}  #: the figures of further kernels
     heading: tuple[str, ...] = ()
