@@ -20,7 +20,7 @@ from functools import lru_cache
 from acquisition.config.inputs import DEFAULT_THRESHOLDS
 from acquisition.model.derived import WAITING
 from filters.decisions.overload_detection import contention_parts, threshold
-from filters.decisions.overload_detection.contention_parts import EASE, Limits
+from filters.decisions.overload_detection.contention_parts import Limits
 from filters.decisions.overload_detection.rule import NotNegative, Rule, Share
 from filters.decisions.picture import CPU, NETWORK, Host, Vm
 from filters.decisions.verdict import ABSTAINED, HOT, NOT_HOT, SATURATED, SUSPECT, Part, Verdict
@@ -65,7 +65,7 @@ def _limits(parameters: Parameters) -> Limits:
     return Limits(
         level(WAITING, parameters.waiting, parameters.waiting / 2.0, parameters.k, parameters.plateau),
         alone("cpu_steal_ratio", parameters.steal),
-        level("memory_used_ratio", parameters.memory, max(0.0, parameters.memory - EASE), 0, None),
+        alone("memory_used_ratio", parameters.memory),
         alone("pressure_memory_some_ratio", parameters.pressure),
         parameters.swap,
         level(NETWORK, parameters.network, network_low, parameters.k, parameters.plateau),
@@ -76,8 +76,7 @@ def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> 
     """The worst of the parts; the others stand beside it with their reasons."""
     limits = _limits(parameters)
     cpu = contention_parts.cpu(subject, parameters, limits, was_hot)
-    others = contention_parts.memory(subject, limits, was_hot), contention_parts.network(subject, limits, was_hot)
-    found = (cpu, *others)
+    found = (cpu, contention_parts.memory(subject, limits), contention_parts.network(subject, limits, was_hot))
     parts = tuple([Part(each.name, each.outcome, each.reason) for each in found])
     outcomes = [each.outcome for each in found]
     outcome = next((each for each in _WORST if each in outcomes), NOT_HOT)
@@ -96,8 +95,8 @@ RULE = Rule(
     "guests wait, or memory or network is exhausted",
     "u of the CPU > `low` and waiting > `waiting` for as long as `threshold` wants of a level, or the level hot by "
     "`threshold` and waiting above its limit on the average or unknown; steal > `steal`; memory used > `memory`, its "
-    "pressure > `pressure` or swap traffic > `swap`; network by `threshold` at `network`. Hot stays hot down to half "
-    "of a limit of time, and 0.05 below `low`",
+    "pressure > `pressure` or swap traffic > `swap`; network by `threshold` at `network`. Hot stays hot while "
+    "waiting > half of `waiting`, was above it lately, and u > `low` - 0.05",
     "CPU ready as the measure of contention: VMware DRS; level: `threshold`",
     Parameters(),
     judge,

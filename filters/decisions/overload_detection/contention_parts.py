@@ -26,7 +26,9 @@ from filters.decisions.verdict import (
 if TYPE_CHECKING:
     from acquisition.model.inputs import DecisionInputs
 
-EASE = 0.05  #: of a capacity, by which a hot host must fall below the limit that it exceeded
+EASE = 0.05  #: of the cores, by which the load of a hot host may lie below ``low`` while its guests wait
+_SWAP = ("swap_in_bytes_per_second", "swap_out_bytes_per_second")
+_SAME = 1e-6  #: thresholds are kept as float32
 _SUSPECT = 3  #: of the values of k of n that exceed the limit: as many are no single spike
 
 
@@ -59,7 +61,7 @@ def cpu(host: Host | Vm, parameters: threshold.Parameters, limits: Limits, was_h
     if level.outcome is ABSTAINED:
         return Finding("cpu", ABSTAINED, level.reason, level.reason, level.figures)
     busy = host.readings[parameters.metric]
-    stolen = _beyond(host, limits.steal, was_hot)
+    stolen = _beyond(host, limits.steal)
     waiting = rule_inputs.usable(host, WAITING, limits.waiting)
     if stolen is not None and stolen.outcome is HOT:
         words = f"the hypervisor takes {_percent(stolen.figures[0].value)} of the CPU time of {host.name}"
@@ -84,7 +86,7 @@ def _by_level(
     if outcome is not NOT_HOT:
         words += "; whether guests wait is unknown"
     reason = f"{level.reason}; waiting is unknown ({unknown})"
-    return Finding("cpu", outcome, words, reason, level.figures, level.excess, _lasting(busy, outcome))
+    return Finding("cpu", outcome, words, reason, level.figures, level.excess, _lasting(busy, parameters))
 
 
 def _by_waiting(
@@ -96,37 +98,38 @@ def _by_waiting(
     limits: Limits,
     was_hot: bool,
 ) -> Finding:
-    limit = limits.waiting
+    limit, holds = limits.waiting, was_hot and threshold.judge(host, limits.waiting, True).outcome is HOT
     u, w = (rule_inputs.level(each, limit.smoothed) or 0.0 for each in (busy, waiting))
     shown = rule_inputs.level_figure(waiting, limit.smoothed), Figure("waiting", limit.high, "ratio")
     is_first = _newest(waiting) > limit.high
     confirmed = (w > limit.high or is_first) and threshold.judge(host, limit).outcome is HOT
-    waits = confirmed or (was_hot and w > limit.low) or (level.outcome is HOT and w > limit.high)
-    words = f"{_waiters(host)} {_percent(w)} of the time; {_load(host, busy)}"
+    waits = confirmed or holds or (level.outcome is HOT and w > limit.high)
+    lasting = _lasting(waiting, limit)
+    words = f"{_waiters(host)} {_percent(w)} of the time{_for(lasting)}; {_load(host, busy)}"
     shares = f"waiting {w:.3g}, limit {limit.high:g}"
     if waits and u > parameters.low - EASE * was_hot:
         reason = f"{shares}{', long enough' if confirmed else ''}; {level.reason}"
-        return Finding("cpu", HOT, words, reason, (*shown, *level.figures), w - limit.high, _lasting(waiting, HOT))
+        return Finding("cpu", HOT, words, reason, (*shown, *level.figures), w - limit.high, lasting)
     figures, reason = (*level.figures, *shown), f"{level.reason}; {shares}"
     if is_first and u > parameters.low:
-        return Finding("cpu", SUSPECT, words, reason, figures, w - limit.high, _lasting(waiting, SUSPECT))
+        return Finding("cpu", SUSPECT, words, reason, figures, w - limit.high, lasting)
     if level.outcome is HOT:
         words = f"saturated without harm: {words}"
-        return Finding("cpu", SATURATED, words, reason, figures, level.excess, _lasting(busy, HOT))
+        return Finding("cpu", SATURATED, words, reason, figures, level.excess, _lasting(busy, parameters))
     outcome = SUSPECT if _is_suspect(busy, parameters) else NOT_HOT
-    return Finding("cpu", outcome, words, reason, figures, level.excess, _lasting(busy, outcome))
+    return Finding("cpu", outcome, words, reason, figures, level.excess, _lasting(busy, parameters))
 
 
 def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, was_hot: bool) -> Finding:
     """The finding with what was learned of the host's bursts: what may be one of them is suspect until it is longer, or
     until guests have waited too long."""
     bursts = busy.inputs.bursts if busy.inputs is not None else None
-    if bursts is None or not bursts.total:
+    if bursts is None or not (bursts.total or bursts.regular):
         return found
     found = found._replace(figures=(*found.figures, *learned.figures(bursts)))
     if found.outcome is NOT_HOT:
         return found
-    words = f"{found.words}; its bursts last up to {bursts.longest_seconds:.0f} s"
+    words = f"{found.words}; its bursts last up to {learned.longest(bursts):.0f} s"
     needed, waited = learned.needed(bursts), 0.0 if waiting is None else waiting.time_above_seconds
     if found.outcome is not HOT or was_hot or needed is None or waited >= learned.MOST_DELAY:
         return found._replace(words=words)
@@ -134,68 +137,62 @@ def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, 
     return found._replace(outcome=SUSPECT, words=words, reason=reason)
 
 
-def memory(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
+def memory(host: Host | Vm, limits: Limits) -> Finding:
     """Hot by use, by tasks that wait for memory, or by traffic of swap."""
     used = rule_inputs.usable(host, MEMORY, limits.memory)
     if isinstance(used, Verdict):
         return Finding("memory", ABSTAINED, used.reason, used.reason, used.figures)
     words = f"memory {_percent(used.mean)} used"
-    figures: tuple[Figure, ...] = (measured(f"{MEMORY} mean", used.mean, used),)
-    verdict = _beyond(host, limits.memory, was_hot)
-    if verdict is not None and verdict.outcome is HOT:
-        return Finding("memory", HOT, words, verdict.reason, verdict.figures, verdict.excess, _lasting(used, HOT))
-    pressed = _beyond(host, limits.pressure, was_hot)
+    full, pressed = _beyond(host, limits.memory), _beyond(host, limits.pressure)
+    if full is not None and full.outcome is HOT:
+        return Finding("memory", HOT, words, full.reason, full.figures, full.excess)
     if pressed is not None and pressed.outcome is HOT:
         words = f"tasks of {host.name} wait for memory {_percent(pressed.figures[0].value)} of the time; {words}"
-        return Finding("memory", HOT, words, pressed.reason, (*pressed.figures, *figures), pressed.excess)
-    swapped = _swap(host, limits, was_hot)
-    if swapped is not None:
-        return swapped._replace(words=f"{swapped.words}; {words}", figures=(*swapped.figures, *figures))
-    is_suspect = _newest(used) > limits.memory.high or pressed is not None
-    return Finding("memory", SUSPECT if is_suspect else NOT_HOT, words, words, figures)
+        return Finding("memory", HOT, words, pressed.reason, pressed.figures, pressed.excess)
+    traffic = _swap_traffic(host, limits)
+    if traffic is not None:
+        figures = measured("swap_bytes_per_second", traffic, host.readings[_SWAP[0]]), measured(MEMORY, used.mean, used)
+        words = f"{host.name} moves {traffic / 1e6:.0f} MB/s from and to swap; {words}"
+        return Finding("memory", HOT, words, f"swap traffic {traffic:.3g} B/s, limit {limits.swap:g}", figures)
+    beyond = full if full is not None else pressed
+    if beyond is not None:
+        return Finding("memory", SUSPECT, words, beyond.reason, beyond.figures, beyond.excess)
+    return Finding("memory", NOT_HOT, words, words)
 
 
-def _swap(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding | None:
-    """Hot by traffic of swap in both directions; None where there is less, or where it is unknown."""
-    total, figures = 0.0, []
-    for metric in ("swap_in_bytes_per_second", "swap_out_bytes_per_second"):
-        reading = host.readings.get(metric)
-        if reading is None or reading.mean is None:
-            return None
-        total += reading.mean
-        figures.append(measured(f"{metric} mean", reading.mean, reading))
-    if total <= limits.swap * (0.5 if was_hot else 1.0):
+def _swap_traffic(host: Host | Vm, limits: Limits) -> float | None:
+    """Traffic of swap in both directions, in bytes per second; None where it is within its limit, or unknown."""
+    found = [host.readings.get(metric) for metric in _SWAP]
+    total = sum([each.mean or 0.0 for each in found if each is not None])
+    if total <= limits.swap:
         return None
-    usable = [rule_inputs.usable(host, each.name.removesuffix(" mean"), limits.memory) for each in figures]
-    if any(isinstance(each, Verdict) for each in usable):
-        return None
-    words = f"{host.name} moves {total / 1e6:.0f} MB/s from and to swap"
-    return Finding("memory", HOT, words, f"swap traffic {total:.3g} B/s, limit {limits.swap:g}", tuple(figures), None)
+    usable = [rule_inputs.usable(host, metric, limits.memory) for metric in _SWAP]
+    return None if any(isinstance(each, Verdict) for each in usable) else total
 
 
 def network(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
     """The busier direction by the rule of levels."""
-    used = rule_inputs.usable(host, limits.network.metric, limits.network)
+    limit = limits.network
+    used = rule_inputs.usable(host, limit.metric, limit)
     if isinstance(used, Verdict):
         return Finding("network", ABSTAINED, used.reason, used.reason, used.figures)
     words = f"network {_percent(used.mean)} of the link speed"
-    if (used.mean or 0.0) <= limits.network.low and _newest(used) <= limits.network.high:
-        return Finding("network", NOT_HOT, words, words, (measured(f"{used.metric} mean", used.mean, used),))
-    verdict = threshold.judge(host, limits.network, was_hot)
-    outcome = verdict.outcome
-    if outcome is NOT_HOT and _is_suspect(used, limits.network):
-        outcome = SUSPECT
-    return Finding("network", outcome, words, verdict.reason, verdict.figures, verdict.excess, _lasting(used, outcome))
+    if (used.mean or 0.0) <= limit.low and _newest(used) <= limit.high:
+        return Finding("network", NOT_HOT, words, words)
+    verdict = threshold.judge(host, limit, was_hot)
+    outcome = SUSPECT if verdict.outcome is NOT_HOT and _is_suspect(used, limit) else verdict.outcome
+    return Finding("network", outcome, words, verdict.reason, verdict.figures, verdict.excess, _lasting(used, limit))
 
 
-def _beyond(host: Host | Vm, limit: threshold.Parameters, was_hot: bool) -> Verdict | None:
-    """What the threshold rule says of a signal; None where it is unknown or below all its limits."""
+def _beyond(host: Host | Vm, limit: threshold.Parameters) -> Verdict | None:
+    """What the threshold rule says of a signal; None where it is unknown, or average and newest value are within the
+    limit. There is no hysteresis: the host may have been hot by anything else."""
     reading = host.readings.get(limit.metric)
     if reading is None or reading.mean is None:
         return None
-    if reading.mean <= (limit.low if was_hot else limit.high) and _newest(reading) <= limit.high:
+    if reading.mean <= limit.high and _newest(reading) <= limit.high:
         return None
-    verdict = threshold.judge(host, limit, was_hot)
+    verdict = threshold.judge(host, limit)
     return None if verdict.outcome is ABSTAINED else verdict
 
 
@@ -213,9 +210,15 @@ def _newest(reading: Reading) -> float:
     return reading.last if reading.last is not None and reading.validity.startswith(VALID) else 0.0
 
 
-def _lasting(reading: Reading, outcome: Outcome) -> float | None:
+def _lasting(reading: Reading, limit: threshold.Parameters) -> float | None:
+    """For how long the limit has been exceeded, where the filter counts against this one."""
     inputs = reading.inputs
-    return inputs.time_above_seconds if inputs is not None and outcome in (HOT, SUSPECT) else None
+    known = inputs is not None and abs(inputs.threshold - limit.high) < _SAME
+    return inputs.time_above_seconds or None if inputs is not None and known else None
+
+
+def _for(seconds: float | None) -> str:
+    return f", for {seconds:.0f} s" if seconds else ""
 
 
 def _waiters(host: Host | Vm) -> str:
@@ -226,10 +229,10 @@ def _waiters(host: Host | Vm) -> str:
 
 def _load(host: Host | Vm, busy: Reading) -> str:
     """The load in words: of how many cores, and for how long beyond its limit."""
-    cores = host.readings.get("cpu_count")
+    cores, inputs = host.readings.get("cpu_count"), busy.inputs
     of = f" of {cores.last:.0f} cores" if cores is not None and cores.last is not None else ""
-    seconds = busy.inputs.time_above_seconds if busy.inputs is not None else 0.0
-    long = f", above {busy.inputs.threshold:.0%} for {seconds:.0f} s" if busy.inputs is not None and seconds else ""
+    seconds = inputs.time_above_seconds if inputs is not None else 0.0
+    long = f", above {inputs.threshold:.0%} for {seconds:.0f} s" if inputs is not None and seconds else ""
     return f"CPU {_percent(busy.mean)}{of}{long}"
 
 

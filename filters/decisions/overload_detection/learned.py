@@ -22,15 +22,18 @@ _SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time
 
 def needed(bursts: Bursts) -> float | None:
     """How long the present excursion must last before it is no burst; None: it is none already."""
-    longest = bursts.longest_seconds if bursts.total >= _FEWEST else 0.0
-    if is_due(bursts):
-        longest = max(longest, bursts.last_seconds)
-    if not longest or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
+    habit = longest(bursts) if bursts.total >= _FEWEST or is_due(bursts) else 0.0
+    if not habit or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
         return None
     if bursts.open_seconds and bursts.held_seconds > _HELD:
         return None
-    limit = min(longest + SPARE, _LONGEST)
+    limit = min(habit + SPARE, _LONGEST)
     return limit if bursts.open_seconds <= limit else None
+
+
+def longest(bursts: Bursts) -> float:
+    """How long a burst lasts at most: the longest of the last hour, or the one that is due."""
+    return max(bursts.longest_seconds, bursts.last_seconds if is_due(bursts) else 0.0)
 
 
 def is_due(bursts: Bursts) -> bool:

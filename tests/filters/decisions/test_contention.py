@@ -59,8 +59,16 @@ def test_level_decides_where_waiting_is_unknown() -> None:
 
 def test_hot_stays_hot_down_to_half_of_the_limit() -> None:
     for waiting, cpu, outcome in ((0.03, 0.78, HOT), (0.02, 0.78, NOT_HOT), (0.03, 0.74, NOT_HOT)):
-        assert ask(node(cpu, waiting), True).outcome is outcome
-        assert ask(node(cpu, waiting)).outcome is NOT_HOT
+        lately = reading(WAITING, [0.2] * 10 + [waiting] * 20)
+        subject = host("h", cpu=cpu, extra={WAITING: lately})
+        assert ask(subject, True).outcome is outcome
+        assert ask(subject).outcome is NOT_HOT
+    assert ask(node(0.78, 0.03), True).outcome is NOT_HOT  # it was hot by something else
+
+
+def test_what_was_hot_by_one_part_is_not_held_by_another() -> None:
+    signals = {MEMORY: 0.93, "cpu_steal_ratio": 0.08, "pressure_memory_some_ratio": 0.08, NETWORK: 0.85}
+    assert ask(node(0.5, 0.0, **signals), True).outcome is NOT_HOT
 
 
 @pytest.mark.parametrize(
@@ -127,7 +135,9 @@ def is_busy(values: Sequence[float], mean: float, was_hot: bool) -> bool:
 def expected(busy: Sequence[float], u: float, waiting: Sequence[float], w: float, was_hot: bool) -> Outcome:
     level_hot = is_busy(busy, u, was_hot)
     confirmed = (w > 0.05 and sum(value > 0.05 for value in waiting[-8:]) >= 6) or min(waiting[-4:]) > 0.05
-    waits = confirmed or (was_hot and w > 0.025) or (level_hot and w > 0.05)
+    lately = sum(value > 0.05 for value in waiting[-8:]) > 0 or float(np.quantile(waiting, 0.75)) > 0.05
+    held = was_hot and ((w > 0.025 and lately) or min(waiting[-4:]) > 0.05)
+    waits = confirmed or held or (level_hot and w > 0.05)
     if waits and u > (0.75 if was_hot else 0.8):
         return HOT
     if waiting[-1] > 0.05 and u > 0.8:
