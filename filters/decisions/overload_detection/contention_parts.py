@@ -20,7 +20,6 @@ from filters.decisions.verdict import (
     Figure,
     Outcome,
     Verdict,
-    measured,
 )
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def memory(host: Host | Vm, limits: Limits) -> Finding:
         return Finding("memory", HOT, words, pressed.reason, pressed.figures, pressed.excess)
     traffic = _swap_traffic(host, limits)
     if traffic is not None:
-        figures = measured("swap_bytes_per_second", traffic, host.readings[_SWAP[0]]), measured(MEMORY, used.mean, used)
+        figures = tuple(rule_inputs.level_figure(host.readings[metric], True) for metric in (*_SWAP, MEMORY))
         words = f"{host.name} moves {traffic / 1e6:.0f} MB/s from and to swap; {words}"
         return Finding("memory", HOT, words, f"swap traffic {traffic:.3g} B/s, limit {limits.swap:g}", figures)
     beyond = full if full is not None else pressed
