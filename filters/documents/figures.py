@@ -43,6 +43,20 @@ DESCRIBED = Meta(
 )
 
 
+class BurstsDocument(Struct, frozen=True):
+    """What was learned of the bursts of a host's CPU (``acquisition.model.inputs.Bursts``)."""
+
+    open_seconds: float
+    held_seconds: float
+    total: int
+    longest_seconds: float
+    height: float
+    period_seconds: float
+    regular: int
+    since_seconds: float
+    last_seconds: float
+
+
 class InputsDocument(Struct, frozen=True):
     """What rules ask beside the moving average; the meaning of each is that of
     ``acquisition.model.inputs.DecisionInputs``. ``warming``: the window is not full yet, rules abstain. Figures of the
@@ -69,6 +83,7 @@ class InputsDocument(Struct, frozen=True):
     window_seconds: float
     counted_seconds: float
     plateau_seconds: float
+    bursts: BurstsDocument | None
 
 
 class ReadingDocument(Struct, frozen=True):
@@ -156,6 +171,8 @@ def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
     values: dict[str, Any] = {
         name: digits(value) if name in _SMOOTH else value for name, value in found._asdict().items()
     }
+    if found.bursts is not None:
+        values["bursts"] = BurstsDocument(*found.bursts._replace(height=digits(found.bursts.height)))
     return InputsDocument(**values if found.valid else values | dict.fromkeys(RUNNING))
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 EASE = 0.05  #: of the cores, by which the load of a hot host may lie below ``low`` while its guests wait
 _SWAP = ("swap_in_bytes_per_second", "swap_out_bytes_per_second")
+_NO_PRESSURE = 0.01  #: share of the time
 _SAME = 1e-6  #: thresholds are kept as float32
 _SUSPECT = 3  #: of the values of k of n that exceed the limit: as many are no single spike
 
@@ -97,26 +98,38 @@ def _by_waiting(
     limits: Limits,
     was_hot: bool,
 ) -> Finding:
-    limit, holds = limits.waiting, was_hot and threshold.judge(host, limits.waiting, True).outcome is HOT
+    limit = limits.waiting
     u, w = (rule_inputs.level(each, limit.smoothed) or 0.0 for each in (busy, waiting))
+    first, waits = _newest(waiting) > limit.high, _waits(host, level, waiting, limit, was_hot)
+    suspect = _is_suspect(busy, parameters)
     shown = rule_inputs.level_figure(waiting, limit.smoothed), Figure("waiting", limit.high, "ratio")
-    is_first = _newest(waiting) > limit.high
-    confirmed = (w > limit.high or is_first) and threshold.judge(host, limit).outcome is HOT
-    waits = confirmed or holds or (level.outcome is HOT and w > limit.high)
+    reason = f"{level.reason}; waiting {w:.3g}, limit {limit.high:g}"
+    if not (waits or first or suspect or level.outcome is HOT):  # as nearly always
+        words = f"CPU {_percent(u)}, waiting {_percent(w)}"
+        return Finding("cpu", NOT_HOT, words, reason, (*level.figures, *shown), level.excess)
     lasting = _lasting(waiting, limit)
     words = f"{_waiters(host)} {_percent(w)} of the time{_for(lasting)}; {_load(host, busy)}"
-    shares = f"waiting {w:.3g}, limit {limit.high:g}"
     if waits and u > parameters.low - EASE * was_hot:
-        reason = f"{shares}{', long enough' if confirmed else ''}; {level.reason}"
         return Finding("cpu", HOT, words, reason, (*shown, *level.figures), w - limit.high, lasting)
-    figures, reason = (*level.figures, *shown), f"{level.reason}; {shares}"
-    if is_first and u > parameters.low:
+    figures = (*level.figures, *shown)
+    if first and u > parameters.low:
         return Finding("cpu", SUSPECT, words, reason, figures, w - limit.high, lasting)
     if level.outcome is HOT:
         words = f"saturated without harm: {words}"
         return Finding("cpu", SATURATED, words, reason, figures, level.excess, _lasting(busy, parameters))
-    outcome = SUSPECT if _is_suspect(busy, parameters) else NOT_HOT
+    outcome = SUSPECT if suspect else NOT_HOT
     return Finding("cpu", outcome, words, reason, figures, level.excess, _lasting(busy, parameters))
+
+
+def _waits(host: Host | Vm, level: Verdict, waiting: Reading, limit: threshold.Parameters, was_hot: bool) -> bool:
+    """Whether work waits beyond the limit: for long enough by the threshold rule, still, or while the level is hot."""
+    mean = rule_inputs.level(waiting, limit.smoothed) or 0.0
+    if mean > limit.high and level.outcome is HOT:
+        return True
+    if mean <= (limit.low if was_hot else limit.high) and _newest(waiting) <= limit.high:
+        return False
+    fresh = threshold.judge(host, limit).outcome is HOT
+    return fresh or (was_hot and threshold.judge(host, limit, True).outcome is HOT)
 
 
 def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, was_hot: bool) -> Finding:
@@ -160,7 +173,11 @@ def memory(host: Host | Vm, limits: Limits) -> Finding:
 
 
 def _swap_traffic(host: Host | Vm, limits: Limits) -> float | None:
-    """Traffic of swap in both directions, in bytes per second; None where it is within its limit, or unknown."""
+    """Traffic of swap in both directions, in bytes per second; None where it is within its limit, where it is unknown,
+    and where pressure says that no task waits for it."""
+    pressure = host.readings.get(limits.pressure.metric)
+    if pressure is not None and pressure.validity.startswith(VALID) and (pressure.mean or 0.0) < _NO_PRESSURE:
+        return None
     found = [host.readings.get(metric) for metric in _SWAP]
     total = sum([each.mean or 0.0 for each in found if each is not None])
     if total <= limits.swap:

@@ -34,7 +34,7 @@ def test_every_family_but_those_of_metrics_is_listed() -> None:
     web = block("web", "host", [host_entity("web")], exceptions=[(0, 3, 1.0), (1, 1, 1.0)])
     tables = {(web.host_id, web.set_id): table(web, ("cpu_ratio",), seen=3)}
     found = snapshot(web, block("web", "processes", [process("web", 1, "init")]))
-    text = render(found, condition, form=CLASSIC, tables=tables)
+    text = render(found, condition, form=CLASSIC, tables=tables, outcomes={"hot": [web.host_id]})
     exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
     listed = {family.series_name for rows in families().values() for family in rows}
     metrics = {name for name in exposed if name.startswith(("shardpulse_host_", "shardpulse_processes_"))}
