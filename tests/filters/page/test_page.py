@@ -125,7 +125,7 @@ def test_a_person_looks_at_hosts_by_keyboard(data: Data, shards: Shards, tmp_pat
         shown(page, "decisions", "database: busy → calm")  # moves, with why
         shown(page, "decisions", "why this VM")
         shown(page, "decisions", "what it costs")
-        shown(page, "decisions", "cpu_busy_ratio")
+        shown(page, "decisions", "whether guests wait is unknown")
         shown(page, "pipeline", "balanced")
         page.evaluate("document.querySelector('.skip a').focus()")
         page.press("Enter")

@@ -60,3 +60,16 @@ def test_the_page_lists_every_alert_with_its_severity() -> None:
 def test_the_page_names_every_decision_input() -> None:
     for figure in FIGURES.values():
         assert f"_{figure.word}_{figure.unit or 'ratio'}`" in PAGE, figure
+
+
+def test_verdicts_are_counted_and_named_unless_not_hot() -> None:
+    web, db = (block(name, "host", [host_entity(name)]) for name in ("web", "db"))
+    outcomes = {"hot": [], "suspect": [web.host_id], "saturated": [], "abstained": [], "not_hot": [db.host_id]}
+    text = render(snapshot(web, db), outcomes=outcomes).decode()
+    assert re.findall(r'^shardpulse_snapshot_verdicts\{outcome="(\w+)"\} (\d)$', text, re.MULTILINE) == [
+        (outcome, str(len(hosts))) for outcome, hosts in outcomes.items()
+    ]
+    assert re.findall(r"^shardpulse_snapshot_verdict\{(.*)\} 1$", text, re.MULTILINE) == [
+        'host="web",outcome="suspect"'
+    ]
+    assert b"snapshot_verdict" not in render(snapshot(web, db))  # where nobody judges
