@@ -73,7 +73,7 @@ class Monitor:
         deviation = np.where(valid & ~first, values - self.mean, 0.0)
         grown = np.maximum(self.cusum + deviation - self.drifts[:, None], 0.0)
         self.cusum = np.where(valid & ~first, grown, self.cusum)
-        self.mean = np.where(first, values, self.mean + alpha * deviation)
+        self.mean = self._mean(values, valid, first, alpha * deviation)
         self.last = np.where(valid, values, self.last)
         self.stale = np.where(valid, 0.0, self.stale + interval)
         self.valid = valid.copy()
@@ -81,6 +81,9 @@ class Monitor:
         _push(self.recent, values, valid)
         _push(self.means, self.mean, valid)
         self.count += valid
+
+    def _mean(self, values: Doubles, _valid: Bools, first: Bools, change: Doubles) -> Doubles:
+        return np.where(first, values, self.mean + change)
 
     def warm(self, before: Floats) -> None:
         """Take the seconds (B, H) before the run in: as many as fill the windows."""

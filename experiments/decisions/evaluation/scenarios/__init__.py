@@ -1,0 +1,30 @@
+"""Scenarios of the evaluation: one table of generators, split into training and test.
+
+A generator is a pure function ``(numpy generator, Size) -> Work``. Scenarios of another package are one file: a module
+with ``SCENARIOS``, a list of ``Scenario``, which ``--scenarios FILE`` reads in place of the table here.
+"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+from acquisition.errors import DataError, NoInputError
+from experiments.decisions.evaluation.scenarios import measured, synthetic
+from experiments.decisions.evaluation.scenarios.work import TEST, TRAINING, Scenario, Size, Void, Work
+
+SCENARIOS: tuple[Scenario, ...] = (*synthetic.SCENARIOS, *measured.SCENARIOS)
+
+
+def from_file(path: Path) -> tuple[Scenario, ...]:
+    """The scenarios of a Python file. Raises NoInputError, DataError."""
+    try:
+        found = runpy.run_path(str(path)).get("SCENARIOS")
+    except OSError as error:
+        raise NoInputError(f"{path}: cannot be read: {error}") from error
+    if not found or not all(isinstance(each, Scenario) for each in found):
+        raise DataError(f"{path}: expected SCENARIOS, a list of Scenario")
+    return tuple(found)
+
+
+__all__ = ["SCENARIOS", "TEST", "TRAINING", "Scenario", "Size", "Void", "Work", "from_file"]
