@@ -1,159 +1,178 @@
-"""Benefit of smoothing for decisions, on load of known truth."""
+"""Decision quality: rules beside detectors in use elsewhere, on many loads."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from acquisition.errors import EXIT_FAILURE, EXIT_OK, UsageError
-from experiments.decisions import campaign, frozen, recorder, recording, report, together, traces, training
-from experiments.decisions.rules import RULES
-from experiments.decisions.synthetic import Size
-from experiments.decisions.watch import MORE_NOISE_SEEDS, RULE, TEST_SEEDS, TRAINING_SEEDS, WATCHES, Watch
-from experiments.harness import machine, outcome
+from acquisition.config.decisions import Decisions
+from acquisition.errors import UsageError
+from experiments.decisions import closed, judges, report, together, watching
+from experiments.decisions.judges import Judge
+from experiments.decisions.scenarios import SCENARIOS, TEST, TRAINING, Scenario, Size, Void, from_file
+from experiments.harness import outcome
 from experiments.processes import needs
 from experiments.processes.program import program
+from filters.decisions import overload_detection
+
+TRAINING_SEEDS, TEST_SEEDS = tuple(range(1, 11)), tuple(range(201, 211))
 
 _DESCRIPTION = """\
-Watch load of known truth in several ways (a sample every 5 minutes, every 10 seconds, every second, and moving
-averages of the latter), let each decision rule judge, and count: seconds until an overload is detected, false
-alarms, migrations, flaps (a VM back within 10 minutes), seconds of overload. The load is synthetic, or real VMs'
-five-minute means (--traces), or an hour that our own probe recorded (--recording).
-
-Parameters were chosen on the training seeds and are read from frozen.json; runs use the test seeds."""
+Run rules and detectors on simulated hosts whose guests wait when work exceeds the cores: the product's own filter step,
+readers, rules and planner in simulated time. Print delays of steps, false alarms per 100 host-hours (first hour, and
+after an hour of learning), and in a closed loop moves, needless moves, overload seconds and waiting seconds of guests,
+with intervals of 95%. Every false alarm and needless move says whether its truth is by level (the work of the host is
+0.9 of its cores for 10 s) or by harm (its guests wait for 5% of 10 s)."""
 
 _EXAMPLES = """\
 examples:
-  python -m experiments.decisions
-      synthetic load; prints the summary
-  python -m experiments.decisions --traces DIR --recording FILE --save decisions --report
-      the whole report: DIR holds days of one file per VM (or is an archive of them); writes decisions.json and
-      plots to experiments/results, and the tables of docs/detection.md
-  python -m experiments.decisions --record FILE --seconds 3600
-      an hour of real programs as our own probe sees them (keeps the machine busy)
-  python -m experiments.decisions --train
-      choose the parameters again; writes frozen.json (with --rule and --watch only theirs, the others stay)
+  python -m experiments.decisions --quick
+      two minutes: five scenarios, few hosts
+  python -m experiments.decisions --save decisions --report
+      everything (hours); writes decisions.json and plots to experiments/results, and the tables of docs/detection.md
+  python -m experiments.decisions --rule threshold --only "recorded hour" --json
+  python -m experiments.decisions --scenario mine.py
+      mine.py holds SCENARIOS, a list of Scenario (docs/detection.md)
+  SHARDPULSE_TRACES=DIR python -m experiments.decisions --only "PlanetLab at 0.6" --only "Alibaba 2018 at 0.7"
+      DIR holds planetlab-*.tar.xz, machine_usage.csv; without them these rows are void"""
 
-exit codes: 0 done and the targets are met, 1 a target is missed, 2 wrong options, 65 a file is not
-what it should be, 66 a file cannot be read, 69 the probe failed, 73 a file cannot be written"""
+_QUICK = (
+    "calm at 0.6", "spikes to 6 s at 0.6", "job of 5 s each 60 s at 0.7", "4 cores at 0.81", "64 cores at 0.92",
+)  # fmt: skip
+
+
+class Task(NamedTuple):
+    """One run: of a judge in the closed loop, or (``judge`` None) of all of them side by side."""
+
+    scenario: Scenario
+    seed: int
+    judge: Judge | None = None
+    own: bool = False
 
 
 @program("decisions")
 def main(argv: list[str]) -> int:
-    """Run what was asked for; 0 when the default rule meets its targets."""
-    given = parse(argv)
+    """Run the chosen scenarios and print tables or JSON."""
+    given = _parse(argv)
     if given.save:
         needs.require(needs.plots)
-    if given.record:
-        return _record(given)
-    if given.train:
-        return _train(given)
-    return _run(given, argv)
-
-
-def _record(given: argparse.Namespace) -> int:
-    found = recorder.record(given.record, given.seconds, given.slots, given.seed[0] if given.seed else 1)
-    print(json.dumps(found.facts | recording.texture(found) | {"seconds": len(found.busy)}))
-    return EXIT_OK
-
-
-def _train(given: argparse.Namespace) -> int:
-    watches, rules = _chosen(given)
-    found = {}
-    for rule in rules:
-        lessons = training.lessons(_size(given), TRAINING_SEEDS + (MORE_NOISE_SEEDS if rule == RULE else ()))
-        choices = together.each(partial(training.train, rule=rule, given=lessons), watches)
-        for watch, choice in zip(watches, choices, strict=True):
-            if choice is not None:
-                found[watch, rule] = choice
-                _say(f"{rule} on {watch.name}: {choice.false_alarms} false alarms, {choice.seconds} s")
-    frozen.write(found, given.frozen)
-    return EXIT_OK
-
-
-def _run(given: argparse.Namespace, argv: list[str]) -> int:
-    task = campaign.Task(
-        _size(given),
-        tuple(given.seed) if given.seed else TEST_SEEDS,
-        [day for path in given.traces for day in traces.read_days(path)],
-        recording.read(given.recording) if given.recording else None,
-        *_chosen(given),
-    )
     began = time.monotonic()
-    found = campaign.run(task, frozen.read(given.frozen), _say)
-    document = {
-        **machine.provenance([_without_directory(word) for word in argv], "experiments.decisions"),
-        "seconds": round(time.monotonic() - began, 1),
-        "failures": report.failures(found),
-        **found,
-        "machine": machine.describe(),
-    }
+    chosen, compared = _chosen(given), [*map(judges.rule, given.rule), *judges.OTHERS]
+    tasks = _tasks(chosen, compared, given)
+    size = Size(given.hosts, given.vms, given.seconds)
+    loop = Size(given.loop_hosts, given.vms, given.loop_seconds)
+
+    def ran(number: int) -> Any:
+        task = tasks[number]
+        try:
+            if task.judge is not None:
+                found: Any = closed.run(task.scenario, task.judge, task.own, task.seed, loop)
+            else:
+                watched = watching.run(task.scenario, compared, task.seed, size)
+                found = {each.name: watching.tally(watched, each.name) for each in compared}
+        except Void as reason:
+            found = reason
+        name = f"{task.judge.name} acts" if task.judge is not None else "watched"
+        print(f"{number + 1}/{len(tasks)} {task.scenario.name}: {name}, seed {task.seed}", file=sys.stderr)
+        return found
+
+    found = together.each(ran, range(len(tasks)))
+    figures = _figures(tasks, found, given.seconds)
+    document = outcome.document("decisions", argv, [], {
+        "seconds": round(time.monotonic() - began, 1), "size": size._asdict(), "loop": loop._asdict(),
+        "seeds": _seeds(given), **figures,
+    })  # fmt: skip
     if given.save:
         from experiments.decisions import plot
 
-        kept = json.dumps(report.quoted(document), separators=(",", ":"))
-        outcome.RESULTS.joinpath(f"{given.save}.json").write_text(f"{kept}\n")
-        plot.draw(document, task, frozen.read(given.frozen), outcome.RESULTS, given.save)
+        plot.draw(document, outcome.RESULTS, given.save)
     if given.report:
         report.write(document)
-    print(json.dumps(document) if given.json else report.summary(document))
-    return EXIT_FAILURE if document["failures"] else EXIT_OK
+    return outcome.conclude(document, given, report.lines)
 
 
-def _chosen(given: argparse.Namespace) -> tuple[tuple[Watch, ...], tuple[str, ...]]:
-    watches = tuple(watch for watch in WATCHES if not given.watch or watch.name in given.watch)
-    return watches, tuple(rule for rule in RULES if not given.rule or rule in given.rule)
+def _tasks(chosen: Sequence[Scenario], compared: Sequence[Judge], given: argparse.Namespace) -> list[Task]:
+    found = []
+    for scenario in chosen:
+        for seed in _seeds(given):
+            found.append(Task(scenario, seed))
+            for judge in (*compared, judges.NOBODY):
+                found += [Task(scenario, seed, judge, own) for own in ((False, True) if judge.selection else (False,))]
+    return found
 
 
-def _without_directory(word: str) -> str:
-    """Where files lie on this machine is nobody's business."""
-    return Path(word).name if "/" in word else word
+def _seeds(given: argparse.Namespace) -> list[int]:
+    return list((TRAINING_SEEDS if given.split == TRAINING else TEST_SEEDS)[: given.seeds])
 
 
-def _size(given: argparse.Namespace) -> Size:
-    return Size(given.hosts, given.vms, given.ticks)
+def _figures(tasks: Sequence[Task], found: Sequence[Any], seconds: int) -> dict[str, Any]:
+    """Rows of the runs of each scenario, and why there are none."""
+    void = {task.scenario.name: str(each) for task, each in zip(tasks, found, strict=True) if isinstance(each, Void)}
+    runs: dict[tuple[Scenario, str, bool], list[closed.Ran]] = {}
+    tallies: dict[tuple[Scenario, str], list[watching.Tally]] = {}
+    named: dict[str, Judge] = {}
+    for task, each in zip(tasks, found, strict=True):
+        if task.scenario.name in void:
+            continue
+        if task.judge is not None:
+            named[task.judge.name] = task.judge
+            runs.setdefault((task.scenario, task.judge.name, task.own), []).append(each)
+        else:
+            for name, tally in each.items():
+                tallies.setdefault((task.scenario, name), []).append(tally)
+    return {
+        "void": void,
+        "watching": [watching.row(scenario, name, each, seconds) for (scenario, name), each in tallies.items()],
+        "closed": [closed.row(scenario, named[name], own, each) for (scenario, name, own), each in runs.items()],
+    }
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+def _chosen(given: argparse.Namespace) -> list[Scenario]:
+    known = [*SCENARIOS, *(each for path in given.scenario for each in from_file(path))]
+    names = [each.name for each in known]
+    unknown = [name for name in given.only if name not in names]
+    if unknown:
+        raise UsageError(f"--only {unknown[0]!r}: expected one of {', '.join(names)}")
+    if given.only:
+        return [each for each in known if each.name in given.only]
+    if given.scenario:
+        return known[len(SCENARIOS) :]
+    return [each for each in known if (each.name in _QUICK if given.quick else each.split == given.split)]
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
-    """The options. Raises UsageError."""
-    made = outcome.bare_parser("decisions", _DESCRIPTION, _EXAMPLES)
-    add, size = made.add_argument, Size()
-    add("--hosts", type=int, default=size.hosts, metavar="N", help="emulated hosts (default %(default)s)")
-    add("--vms", type=int, default=size.vms, metavar="N", help="VMs per host (default %(default)s)")
-    add("--ticks", type=int, default=size.ticks, metavar="S", help="emulated seconds of a run (default %(default)s)")
-    add("--seed", type=int, action="append", default=[], metavar="N", help="in place of the test seeds; repeatable")
-    add("--traces", type=Path, action="append", default=[], metavar="DIR", help="days of traces; repeatable")
-    add("--recording", type=Path, metavar="FILE", help="play what --record has written as well")
-    add("--watch", action="append", default=[], metavar="NAME", help="only these ways of watching; repeatable")
-    add("--rule", action="append", default=[], metavar="NAME", help="only these rules; repeatable")
-    add("--frozen", type=Path, default=frozen.FILE, metavar="FILE", help="the parameters (default: as committed)")
-    add("--save", metavar="NAME", help="write NAME.json, what the page quotes, and plots to experiments/results")
+def _parse(argv: list[str]) -> argparse.Namespace:
+    size, default = Size(), Decisions().rule
+    made = outcome.parser("decisions", _DESCRIPTION, _EXAMPLES, "NAME.json and plots")
+    add = made.add_argument
     add("--report", action="store_true", help="write the tables of docs/detection.md")
-    add("--json", action="store_true", help="print one JSON document")
-    add("--train", action="store_true", help="choose parameters on the training seeds, write them to --frozen, stop")
-    add("--record", type=Path, metavar="FILE", help="record real programs to FILE and stop")
-    add("--seconds", type=int, default=3600, metavar="S", help="length of a recording (default %(default)s)")
-    add("--slots", type=int, default=4, metavar="N", help="programs at a time in a recording (default %(default)s)")
+    add("--quick", action="store_true", help="five scenarios, few hosts, one seed; other sizes as given")
+    add("--split", choices=(TEST, TRAINING), default=TEST, help="generators of this split (default %(default)s)")
+    add("--only", action="append", default=[], metavar="NAME", help="only these scenarios; repeatable")
+    add("--scenario", type=Path, action="append", default=[], metavar="FILE", help="scenarios of a file; repeatable")
+    add("--rule", action="append", default=[], metavar="NAME", help=f"registered rules (default {default})")
+    add("--hosts", type=int, metavar="N", help="hosts that are watched (default 100, quick 12)")
+    add("--seconds", type=int, metavar="S", help=f"simulated (default {size.seconds}, quick 5400)")
+    add("--seeds", type=int, metavar="N", help="runs of each scenario, at most 10 (default 5, quick 1)")
+    add("--vms", type=int, default=size.vms, metavar="N", help="guests per host (default %(default)s)")
+    add("--loop-hosts", type=int, metavar="N", help=f"hosts of the loop (default {size.hosts}, quick 8)")
+    add("--loop-seconds", type=int, metavar="S", help="simulated in the loop (default 7200, quick 2400)")
     given = made.parse_args(argv)
-    outcome.require_positive(given, "hosts", "vms", "ticks", "seconds", "slots")
-    if given.ticks < 600 and not (given.record or given.train):
-        raise UsageError("--ticks must be 600 or more: a run needs room for events")
-    for name, known in (("watch", [watch.name for watch in WATCHES]), ("rule", list(RULES))):
-        wrong = [each for each in getattr(given, name) if each not in known]
-        if wrong:
-            raise UsageError(f"--{name} {wrong[0]!r}: expected one of {', '.join(known)}")
-    known_seeds = TRAINING_SEEDS + MORE_NOISE_SEEDS
-    forbidden = [seed for seed in given.seed if seed in known_seeds and not given.record]
-    if forbidden:
-        raise UsageError(f"--seed {forbidden[0]} is a training seed: parameters have seen it")
+    quick = {"hosts": 12, "loop_hosts": 8, "seconds": 5400, "seeds": 1, "loop_seconds": 2400}
+    full = {"hosts": 100, "loop_hosts": size.hosts, "seconds": size.seconds, "seeds": 5, "loop_seconds": 7200}
+    for name, value in (quick if given.quick else full).items():
+        if getattr(given, name) is None:
+            setattr(given, name, value)
+    outcome.require_positive(given, "hosts", "vms", "seconds", "seeds", "loop_hosts", "loop_seconds")
+    if min(given.seconds, given.loop_seconds) < 600:
+        raise UsageError("--seconds and --loop-seconds must be 600 or more: windows need time to fill")
+    given.rule = given.rule or [default]
+    for name in given.rule:
+        if name not in overload_detection.rules():
+            raise UsageError(f"--rule {name!r}: expected one of {', '.join(overload_detection.rules())}")
     return given
 
 

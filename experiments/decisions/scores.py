@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.decisions.evaluation.truth import Truth, onsets
-from experiments.decisions.load import Bools
-from experiments.decisions.monitor import Doubles
+from experiments.decisions.arrays import Bools, Doubles
+from experiments.decisions.scenarios import Step
 
 _DRAWS, _SEED = 1000, 1
 
@@ -23,25 +22,21 @@ class Interval(NamedTuple):
     high: float | None = None
 
 
-class Delays(NamedTuple):
-    """``seconds`` from overloads to their alarms, 0 where the host was hot before; ``missed`` had none."""
+def rising(hot: Bools) -> Bools:
+    """Where (T, H) an alarm begins; one that stands in the first second begins there."""
+    found = hot.copy()
+    found[1:] &= ~hot[:-1]
+    return found
 
-    seconds: list[float]
-    missed: int
 
-
-def delays(hot: Bools, truth: Truth, first: int = 0) -> Delays:
-    """The delays of overloads from second ``first`` on. The verdict of a second is there when it is over."""
-    found, missed = list[float](), 0
-    for each in onsets(truth):
-        if each.first < first:
-            continue
-        alarms = np.flatnonzero(hot[each.first : each.after, each.host])
-        if not len(alarms):
-            missed += 1
-        else:
-            found.append(0.0 if alarms[0] == 0 and each.first and hot[each.first - 1, each.host] else alarms[0] + 1.0)
-    return Delays(found, missed)
+def delay(step: Step, hot: Bools) -> float:
+    """Seconds from the onset of a step to the end of the second in which its host is hot: 0 where it was hot before,
+    infinite where it never is while the step lasts."""
+    first = int(step.start)
+    if first and hot[first - 1, step.host]:
+        return 0.0
+    found = np.flatnonzero(hot[first : step.after, step.host])
+    return first + float(found[0]) + 1.0 - step.start if len(found) else math.inf
 
 
 def rate(counts: Doubles, hours_each: float, per: float = 100.0) -> Interval:
@@ -60,22 +55,23 @@ def rate(counts: Doubles, hours_each: float, per: float = 100.0) -> Interval:
 
 
 def mean(values: Sequence[float] | Doubles) -> Interval:
-    """The mean of runs, with the bootstrap interval over them."""
+    """The mean of runs, with the bootstrap interval over them; one run has none."""
     known = np.asarray(values, np.float64)
-    if not len(known):
-        return Interval(None)
+    if len(known) < 2:
+        return Interval(_round(known[0]) if len(known) else None)
     drawn = _draws(known).mean(axis=1)
     return Interval(_round(known.mean()), _round(np.percentile(drawn, 2.5)), _round(np.percentile(drawn, 97.5)))
 
 
 def percentile(values: Sequence[float], part: float) -> Interval:
-    """A percentile with its bootstrap interval."""
+    """A percentile with its bootstrap interval; None where so many values are infinite."""
     known = np.asarray(values, np.float64)
     if not len(known):
         return Interval(None)
-    drawn = np.percentile(_draws(known), part, axis=1)
-    ends = np.percentile(drawn, (2.5, 97.5))
-    return Interval(_round(np.percentile(known, part)), _round(ends[0]), _round(ends[1]))
+    drawn = np.percentile(_draws(known), part, axis=1, method="higher")
+    ends = np.percentile(drawn, (2.5, 97.5), method="higher")
+    found = (float(np.percentile(known, part, method="higher")), *ends.tolist())
+    return Interval(*(_round(each) if math.isfinite(each) else None for each in found))
 
 
 def _draws(values: Doubles) -> Doubles:

@@ -1,7 +1,7 @@
-"""Scenarios of the evaluation: one table of generators, split into training and test.
+"""Scenarios: one table of generators, split into training and test.
 
 A generator is a pure function ``(numpy generator, Size) -> Work``. Scenarios of another package are one file: a module
-with ``SCENARIOS``, a list of ``Scenario``, which ``--scenarios FILE`` reads in place of the table here.
+with ``SCENARIOS``, a list of ``Scenario``, which ``--scenario FILE`` reads beside the table here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import runpy
 from pathlib import Path
 
 from acquisition.errors import DataError, NoInputError
-from experiments.decisions.evaluation.scenarios import measured, synthetic
-from experiments.decisions.evaluation.scenarios.work import TEST, TRAINING, Scenario, Size, Void, Work
+from experiments.decisions.scenarios import measured, synthetic
+from experiments.decisions.scenarios.work import TEST, TRAINING, Faults, Scenario, Size, Step, Void, Work, with_steps
 
 SCENARIOS: tuple[Scenario, ...] = (*synthetic.SCENARIOS, *measured.SCENARIOS)
 
@@ -27,4 +27,6 @@ def from_file(path: Path) -> tuple[Scenario, ...]:
     return tuple(found)
 
 
-__all__ = ["SCENARIOS", "TEST", "TRAINING", "Scenario", "Size", "Void", "Work", "from_file"]
+__all__ = [
+    "SCENARIOS", "TEST", "TRAINING", "Faults", "Scenario", "Size", "Step", "Void", "Work", "from_file", "with_steps",
+]  # fmt: skip

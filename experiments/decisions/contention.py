@@ -10,11 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from experiments.decisions.load import Ints
-
-Doubles = npt.NDArray[np.float64]
+from experiments.decisions.arrays import Doubles, Ints
 
 _VARIABILITY = 0.15
 _MOST_WAIT = 0.5  #: seconds of uneven work per second of run time at most, where the formula diverges
@@ -57,4 +54,4 @@ def uneven_wait(busy: Doubles, cores: float) -> Doubles:
     """Seconds that work waits per second that it runs, at a load below all cores."""
     power = np.sqrt(2.0 * (cores + 1.0)) - 1.0
     idle = np.maximum(cores * (1.0 - busy), 1e-9)
-    return np.minimum(_VARIABILITY * busy**power / idle, _MOST_WAIT)
+    return np.asarray(np.minimum(_VARIABILITY * busy**power / idle, _MOST_WAIT))

@@ -1,0 +1,136 @@
+"""Closed loop: verdicts of a judge go to the real planner, which moves guests.
+
+Every judge has the same planner, and those with a published way of choosing run a second time with that. In the first
+half of a run nobody acts and nothing counts: windows fill, and rules learn. A guest that has moved keeps its averages,
+but counts as new on its host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.decisions import scores
+from experiments.decisions.arrays import Doubles
+from experiments.decisions.contention import serve
+from experiments.decisions.hosts import Hosts, guests_of
+from experiments.decisions.judges import Judge
+from experiments.decisions.scenarios import Scenario, Size, with_steps
+from experiments.decisions.sight import Sight
+from experiments.decisions.truth import AHEAD, HARM, LEVEL, WINDOW
+from filters.decisions.migrations import FINISHED, STARTED, Migrations, Report, append
+from filters.decisions.picture import Picture
+from filters.decisions.plan import propose
+from filters.decisions.verdict import Heat
+
+MOVE_COST_SECONDS = 10.0  #: what a move counts beside waiting seconds of guests
+_PLAN_SECONDS = 10
+_STEPPED = 0.15  #: of the hosts are overloaded in each slot
+_OVERHEAD_CORES = 0.5  #: at both ends, while a guest is copied
+_LONG_AGO = -1_000_000
+
+
+class Ran(NamedTuple):
+    """One run. Moves are needless by a truth where 10 s of overload neither were there nor came without the move."""
+
+    moves: float
+    needless_level: float
+    needless_harm: float
+    overload_seconds: float
+    waiting_seconds: float
+
+    @property
+    def cost(self) -> float:
+        """Waiting seconds of guests and what moves count."""
+        return self.waiting_seconds + MOVE_COST_SECONDS * self.moves
+
+
+def run(scenario: Scenario, judge: Judge, own: bool, seed: int, size: Size) -> Ran:
+    """One run of a judge with the product's way of choosing moves, or its ``own``. Raises Void."""
+    return _Loop(scenario, judge, own, seed, size._replace(cores=scenario.cores)).run()
+
+
+def row(scenario: Scenario, judge: Judge, own: bool, runs: Sequence[Ran]) -> dict[str, object]:
+    """Means over runs of one judge."""
+    return {
+        "scenario": scenario.name, "split": scenario.split, "judge": judge.name, "choosing": "own" if own else "ours",
+        **{name: scores.mean([getattr(each, name) for each in runs]) for name in (*Ran._fields, "cost")},
+    }  # fmt: skip
+
+
+class _Loop:
+    """A data center with a judge, a planner and migrations."""
+
+    def __init__(self, scenario: Scenario, judge: Judge, own: bool, seed: int, size: Size) -> None:
+        self._size, self._judge, self._method = size, judge, judge.method(own)
+        steps = round(_STEPPED * size.hosts)
+        self._work, _ = with_steps(scenario.work(seed, size), seed, steps, scenario.to)
+        self._guests = guests_of(seed, size)
+        self._hosts = Hosts(self._work, self._guests, size, scenario)
+        wanted = {(judge.interval, judge.history), (0, False)}
+        self._sight = Sight(scenario, size, scenario.faults(seed, size), wanted)
+        self._stepper, self._every = judge.begin(size.hosts), max(_PLAN_SECONDS, judge.interval)
+        self._log, self._due = Migrations(), list[tuple[int, int, Report]]()
+        self._since = np.full(len(self._guests.home), _LONG_AGO)
+
+    def run(self) -> Ran:
+        """All seconds, of which the second half counts."""
+        moves, needless, waiting, learned = 0, np.zeros(2), 0.0, self._size.seconds // 2
+        load = np.empty((self._size.seconds, self._size.hosts))
+        for second in range(self._size.seconds):
+            self._finish(second)
+            done = self._hosts.second(second, _OVERHEAD_CORES * self._moving())
+            wanted = self._guests.wanted(self._work, second, self._size.cores)
+            load[second] = np.bincount(self._hosts.place, wanted, self._size.hosts) / self._size.cores
+            self._sight.take(second, self._hosts, done, second - self._since)
+            said = self._stepper.step(self._sight)
+            if second < learned:
+                continue
+            waiting += float(done.delay.sum())
+            picture = self._sight.newest(self._judge.interval)
+            if picture is not None and (second + 1) % self._every == 0 and said.hot.any():
+                for report in self._plan(second, said.heat(), picture):
+                    moves += 1
+                    needless += self._needless(second, int(report.source, 16))
+                    self._begin(second, report)
+        return Ran(moves, float(needless[0]), float(needless[1]), _overloaded(load[learned:]), waiting)
+
+    def _plan(self, second: int, heat: Heat, picture: Picture) -> list[Report]:
+        plan = propose(picture, heat, self._method, self._log, float(second))
+        return [Report(move.vm.id, move.source.id, move.destination.id, STARTED) for move in plan.moves]
+
+    def _moving(self) -> Doubles:
+        ends = [int(host, 16) for _, _, report in self._due for host in (report.source, report.destination)]
+        return np.bincount(np.asarray(ends, np.int64), minlength=self._size.hosts).astype(np.float64)
+
+    def _finish(self, second: int) -> None:
+        for due, vm, report in [each for each in self._due if each[0] <= second]:
+            self._due.remove((due, vm, report))
+            self._hosts.place[vm], self._since[vm] = int(report.destination, 16), second
+            self._log, _ = append(self._log, report._replace(phase=FINISHED), float(second))
+
+    def _begin(self, second: int, report: Report) -> None:
+        vm = int(report.vm.removeprefix("vm-"))
+        self._log, _ = append(self._log, report, float(second))
+        self._due.append((second + 2 + round(float(self._guests.memory[vm])), vm, report))
+
+    def _needless(self, second: int, host: int) -> Doubles:
+        """Whether (2,) no 10 s of overload, by level and by harm, were there or came without the move."""
+        guests = np.flatnonzero(self._hosts.place == host)
+        rows, carried, vcpus = list[Doubles](), np.zeros(len(guests)), self._guests.vcpus[guests]
+        for at in range(max(0, second - 2 * WINDOW), min(self._size.seconds, second + AHEAD + WINDOW)):
+            wanted = self._guests.wanted(self._work, at, self._size.cores)[guests]
+            done = serve(wanted, carried, np.zeros_like(guests), self._size.cores, vcpus, np.zeros(1))
+            carried = done.carried
+            rows.append(np.array([wanted.sum(), done.delay.sum(), (done.delay + done.run).sum()]))
+        level, delay, time = (np.convolve(column, np.ones(WINDOW), "valid") for column in np.asarray(rows).T)
+        overloaded = (level >= LEVEL * WINDOW * self._size.cores).any()
+        return np.array([not overloaded, not (delay >= HARM * np.maximum(time, 1e-9)).any()], np.float64)
+
+
+def _overloaded(load: Doubles) -> int:
+    """Host-seconds that begin 10 s of overload by level."""
+    total = np.cumsum(np.vstack([np.zeros(load.shape[1]), load]), axis=0)
+    return int((total[WINDOW:] - total[:-WINDOW] >= LEVEL * WINDOW).sum())
