@@ -172,7 +172,7 @@ def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
         name: digits(value) if name in _SMOOTH else value for name, value in found._asdict().items()
     }
     if found.bursts is not None:
-        values["bursts"] = BurstsDocument(*found.bursts._replace(height=digits(found.bursts.height)))
+        values["bursts"] = BurstsDocument(*found.bursts._replace(height=digits(found.bursts.height) or 0.0))
     return InputsDocument(**values if found.valid else values | dict.fromkeys(RUNNING))
 
 
