@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -89,7 +90,10 @@ def main(argv: list[str]) -> int:
     if given.save:
         from experiments.decisions import plot
 
+        kept = json.dumps(document, separators=(",", ":"))
+        outcome.RESULTS.joinpath(f"{given.save}.json").write_text(f"{kept}\n")
         plot.draw(document, outcome.RESULTS, given.save)
+        given.save = None  # as it is written above: indented it has ten times the lines
     if given.report:
         report.write(document)
     return outcome.conclude(document, given, report.lines)

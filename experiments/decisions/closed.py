@@ -19,7 +19,7 @@ from experiments.decisions.hosts import Hosts, guests_of
 from experiments.decisions.judges import Judge
 from experiments.decisions.scenarios import Scenario, Size, with_steps
 from experiments.decisions.sight import Sight
-from experiments.decisions.truth import AHEAD, HARM, LEVEL, WINDOW
+from experiments.decisions.truth import AHEAD, HARM, LEVEL, WINDOW, by_harm, by_level
 from filters.decisions.migrations import FINISHED, STARTED, Migrations, Report, append
 from filters.decisions.picture import Picture
 from filters.decisions.plan import propose
@@ -33,12 +33,14 @@ _LONG_AGO = -1_000_000
 
 
 class Ran(NamedTuple):
-    """One run. Moves are needless by a truth where 10 s of overload neither were there nor came without the move."""
+    """One run. Moves are needless by a truth where 10 s of overload neither were there nor came without the move;
+    host-seconds are overloaded by a truth that belong to 10 s of it."""
 
     moves: float
     needless_level: float
     needless_harm: float
-    overload_seconds: float
+    overload_level: float
+    overload_harm: float
     waiting_seconds: float
 
     @property
@@ -77,25 +79,27 @@ class _Loop:
 
     def run(self) -> Ran:
         """All seconds, of which the second half counts."""
-        moves, needless, waiting, learned = 0, np.zeros(2), 0.0, self._size.seconds // 2
-        load = np.empty((self._size.seconds, self._size.hosts))
+        moves, needless, learned = 0, np.zeros(2), self._size.seconds // 2
+        load, delay, ran = np.zeros((3, self._size.seconds, self._size.hosts))
         for second in range(self._size.seconds):
             self._finish(second)
             done = self._hosts.second(second, _OVERHEAD_CORES * self._moving())
             wanted = self._guests.wanted(self._work, second, self._size.cores)
-            load[second] = np.bincount(self._hosts.place, wanted, self._size.hosts) / self._size.cores
+            for kept, each in ((load, wanted / self._size.cores), (delay, done.delay), (ran, done.run)):
+                kept[second] = np.bincount(self._hosts.place, each, self._size.hosts)
             self._sight.take(second, self._hosts, done, second - self._since)
             said = self._stepper.step(self._sight)
             if second < learned:
                 continue
-            waiting += float(done.delay.sum())
             picture = self._sight.newest(self._judge.interval)
             if picture is not None and (second + 1) % self._every == 0 and said.hot.any():
                 for report in self._plan(second, said.heat(), picture):
                     moves += 1
                     needless += self._needless(second, int(report.source, 16))
                     self._begin(second, report)
-        return Ran(moves, float(needless[0]), float(needless[1]), _overloaded(load[learned:]), waiting)
+        truths = by_level(load[learned:]), by_harm(delay[learned:], ran[learned:])
+        overload = (float(each.bad.sum()) for each in truths)
+        return Ran._make((moves, *needless.tolist(), *overload, float(delay[learned:].sum())))
 
     def _plan(self, second: int, heat: Heat, picture: Picture) -> list[Report]:
         plan = propose(picture, heat, self._method, self._log, float(second))
@@ -128,9 +132,3 @@ class _Loop:
         level, delay, time = (np.convolve(column, np.ones(WINDOW), "valid") for column in np.asarray(rows).T)
         overloaded = (level >= LEVEL * WINDOW * self._size.cores).any()
         return np.array([not overloaded, not (delay >= HARM * np.maximum(time, 1e-9)).any()], np.float64)
-
-
-def _overloaded(load: Doubles) -> int:
-    """Host-seconds that begin 10 s of overload by level."""
-    total = np.cumsum(np.vstack([np.zeros(load.shape[1]), load]), axis=0)
-    return int((total[WINDOW:] - total[:-WINDOW] >= LEVEL * WINDOW).sum())

@@ -77,10 +77,10 @@ def watching_table(rows: Sequence[Row]) -> list[str]:
 def closed_table(rows: Sequence[Row]) -> list[str]:
     """Per scenario, judge and way of choosing: means per run with their intervals."""
     heads = [
-        "scenario", "judge", "choosing", "moves", "needless by level", "by harm", "overload s", "guests wait s",
-        "waiting + 10 s per move",
+        "scenario", "judge", "choosing", "moves", "needless by level", "by harm", "overload s by level", "by harm",
+        "guests wait s", "waiting + 10 s per move",
     ]  # fmt: skip
-    names = ("moves", "needless_level", "needless_harm", "overload_seconds", "waiting_seconds", "cost")
+    names = ("moves", "needless_level", "needless_harm", "overload_level", "overload_harm", "waiting_seconds", "cost")
     return markdown(
         heads,
         [[row["scenario"], row["judge"], row["choosing"], *(text(row[name]) for name in names)] for row in rows],

@@ -210,7 +210,8 @@ def test_closed_loop_counts_moves_and_waiting(own):
     done, idle = (closed.run(scenario, each, own and each is judge, 1, size) for each in (judge, judges.NOBODY))
     assert done.moves >= 1.0
     assert idle.moves == 0.0
-    assert done.overload_seconds < idle.overload_seconds
+    assert done.overload_level < idle.overload_level
+    assert done.overload_harm < idle.overload_harm
     assert done.waiting_seconds > 0.0
 
 
