@@ -264,6 +264,12 @@ def test_quick_run_prints_and_saves_every_figure(tmp_path, monkeypatch, capsys):
         assert table in page.read_text(), name
 
 
+def test_page_quotes_the_committed_result():
+    page, document = report.PAGE.read_text(), json.loads((outcome.RESULTS / "decisions.json").read_text())
+    for name, table in report.tables(document).items():
+        assert table in page, name
+
+
 def test_a_page_without_a_place_for_a_table_is_refused(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text("nothing")
