@@ -239,7 +239,7 @@ def _for(seconds: float | None) -> str:
 
 def _waiters(host: Host | Vm) -> str:
     suffering = host.readings.get("vms_suffering_ratio")
-    known = suffering is not None and suffering.validity.startswith(VALID)
+    known = suffering is not None and suffering.validity.startswith(VALID) and (suffering.last or 0.0) > 0.0
     return f"guests of {host.name} wait" if known else f"tasks of {host.name} wait"
 
 

@@ -261,7 +261,7 @@ def test_derived_metrics_by_hand() -> None:
 @pytest.mark.parametrize(
     ("suffering", "pressure", "runnable", "share"),
     [
-        (0.36, 1.0, 9.0, 0.1), (0.0, 1.0, 9.0, 0.0),  # what guests wait for is known
+        (0.36, 1.0, 9.0, 0.1), (0.0, 0.2, 5.0, 1.0 / 4.24),  # what guests wait for, and a host without guests
         (None, 0.36, 4.0, 0.1), (None, 0.2, 5.0, 1.0 / 4.24), (None, None, 5.0, 1.0 / 4.24), (None, None, 3.0, 0.0),
     ],
 )  # fmt: skip
