@@ -40,7 +40,7 @@ class Stepper(Protocol):
     """Judge at work."""
 
     def step(self, sight: Sight) -> Said:
-        """What is said of all hosts after one more second; where a judge abstains it is what it said last."""
+        """The verdicts on all hosts after one more second; where a judge abstains it is what it said last."""
         ...
 
 

@@ -87,7 +87,7 @@ class Tally(NamedTuple):
 
 
 def tally(run: Watched, name: str) -> Tally:
-    """What one judge was worth."""
+    """The alarms and steps of one judge, counted."""
     alarms = run.alarms[name]
     steps = [step for step in run.steps if step.start >= _WARM_UP]
     quiet = alarms.hot[_WARM_UP:, : run.quiet]

@@ -44,7 +44,7 @@ DESCRIBED = Meta(
 
 
 class BurstsDocument(Struct, frozen=True):
-    """What was learned of the bursts of a host's CPU (``acquisition.model.inputs.Bursts``)."""
+    """Learned bursts of a host's CPU (``acquisition.model.inputs.Bursts``)."""
 
     open_seconds: float
     held_seconds: float
@@ -58,7 +58,7 @@ class BurstsDocument(Struct, frozen=True):
 
 
 class InputsDocument(Struct, frozen=True):
-    """What rules ask beside the moving average; the meaning of each is that of
+    """Figures that rules read beside the moving average; the meaning of each is that of
     ``acquisition.model.inputs.DecisionInputs``. ``warming``: the window is not full yet, rules abstain. Figures of the
     window are null where it has no valid sample."""
 

@@ -61,7 +61,7 @@ def warn(decided: Decided, as_json: bool) -> None:
 
 
 def exit_code(decided: Decided) -> int:
-    """What could not be read, or that nothing can be judged."""
+    """The code for what could not be read, or for nothing that can be judged."""
     hostless = not decided.picture.hosts and set(decided.picture.errors) <= {decided.blind}
     if not hostless and (decided.picture.errors or (decided.unplanned and not decided.blind)):
         return EXIT_UNAVAILABLE
@@ -103,7 +103,7 @@ def explained_lines(decided: Decided, wanted: Hosts) -> Iterator[str]:
         for part in verdict.parts:
             if part.reason != verdict.reason:
                 yield f"{_INDENT}{part.name}: {part.outcome}: {printable(part.reason)}"
-        yield from _figures(verdict.figures)
+        yield from figure_lines(verdict.figures)
 
 
 def move_lines(decided: Decided) -> Iterator[str]:

@@ -70,8 +70,8 @@ probe.host.metrics = ["cpu_user_ratio", "cpu_system_ratio", "cpu_idle_ratio", "c
 probe.processes.enabled = false
 probe.vms.enabled = false
 serve.bind = "127.0.0.1:0"
-decisions.parameters.threshold.k = 0
-decisions.parameters.threshold.smoothed = false
+decisions.parameters.contention.k = 0
+decisions.parameters.contention.smoothed = false
 """
 _INTRODUCTION = """\
 A line of vmstat that makes its host hot passes {count} Python files from the pipe of the probe to the answer of

@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a part found: ``words`` for users, ``reason`` with the limits; else as in a verdict."""
+    """Finding of one part: ``words`` for users, ``reason`` with the limits; else as in a verdict."""
 
     name: str
     outcome: Outcome
@@ -201,8 +201,8 @@ def network(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
 
 
 def _beyond(host: Host | Vm, limit: threshold.Parameters) -> Verdict | None:
-    """What the threshold rule says of a signal; None where it is unknown, or average and newest value are within the
-    limit. There is no hysteresis: the host may have been hot by anything else."""
+    """The verdict of the threshold rule on a signal; None where it is unknown, or average and newest value are within
+    the limit. There is no hysteresis: the host may have been hot by anything else."""
     reading = host.readings.get(limit.metric)
     if reading is None or reading.mean is None:
         return None

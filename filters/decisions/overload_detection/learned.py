@@ -45,7 +45,7 @@ def is_due(bursts: Bursts) -> bool:
 
 
 def figures(bursts: Bursts) -> tuple[Figure, ...]:
-    """What was learned, for an explanation."""
+    """Learned figures, for an explanation."""
     found = (
         Figure("bursts in the last hour", float(bursts.total), "count"),
         Figure("longest burst", bursts.longest_seconds, "s"),

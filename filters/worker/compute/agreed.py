@@ -48,6 +48,7 @@ def table() -> dict[str, object]:
         "BURST_MOST": float(bursts.MOST),
         "BURST_FALL": float(bursts.FALL),
         "BURST_SLOT_SECONDS": bursts.SLOT_SECONDS,
+        "BURST_SLOT_NUMBERS": bursts.SLOT_NUMBERS,
         "BURST_SAME_SHARE": float(bursts.SAME_SHARE),
         "BURST_SAME_SECONDS": float(bursts.SAME_SECONDS),
         "FIGURES_KEPT": inputs.FIGURES,

@@ -18,6 +18,7 @@ from acquisition.wire.records.inputs import BURST_FIGURES, BURST_SLOTS, Floats
 LEAST, MOST = np.float32(4.0), np.float32(15.0)
 FALL = np.float32(0.1)
 SLOT_SECONDS = 600.0
+SLOT_NUMBERS = float(1 << 20)  #: float32 holds them all; they begin again after 20 years
 SAME_SHARE, SAME_SECONDS = np.float32(0.1), np.float32(3.0)  #: by which two periods may differ
 OPEN, PEAK, HELD, SLOT, SINCE, LENGTH, PERIOD, REGULAR, LONGEST = map(
     BURST_FIGURES.index,
@@ -42,8 +43,10 @@ class Step(NamedTuple):
 
 
 def slot_of(monotonic: float) -> np.float32:
-    """The number of the slot of a moment of the host's clock."""
-    return np.float32(np.floor(monotonic / SLOT_SECONDS))
+    """The number of the slot of a moment of the host's clock; 0 for moments that no clock has."""
+    with np.errstate(invalid="ignore"):
+        number = np.fmod(np.floor(monotonic / SLOT_SECONDS), SLOT_NUMBERS)
+    return np.float32(number if number >= 0 else 0)
 
 
 def advance(kept: Floats, step: Step) -> None:
@@ -65,11 +68,10 @@ def advance(kept: Floats, step: Step) -> None:
 
 def _turn_slots(kept: Floats, slot: Floats) -> None:
     """Empty the slots that begin; all of them where the clock went back."""
-    before = kept[SLOT]
-    turned = slot - before
-    turned = np.where((turned < 0) | (turned > BURST_SLOTS), np.float32(BURST_SLOTS), turned)
+    turned = slot - kept[SLOT]
+    turned = np.where((turned >= 0) & (turned <= BURST_SLOTS), np.floor(turned), np.float32(BURST_SLOTS))
     for place in range(BURST_SLOTS):
-        new = np.mod(place - before - 1, BURST_SLOTS) < turned
+        new = np.mod(slot - place, BURST_SLOTS) < turned
         for plane in (LONGEST, COUNT, HEIGHT):
             kept[plane + place][new] = _NOTHING
     kept[SLOT] = slot

@@ -36,7 +36,8 @@ static void turn_burst_slots(float *kept, size_t n, float slot)
 static void advance_bursts(float *bursts, size_t n, const float *newest, const uint8_t *above, int counted,
                            float threshold, float seconds, double dt, double monotonic)
 {
-    float slot = (float)floor(monotonic / BURST_SLOT_SECONDS);
+    double number = fmod(floor(monotonic / BURST_SLOT_SECONDS), BURST_SLOT_NUMBERS);
+    float slot = number >= 0.0 ? (float)number : 0.0f; /* no clock is negative, infinite or NaN: it would index */
     for (size_t e = 0; e < n; e++) {
         float *kept = bursts + e, x = newest[e];
         float *opened = kept + BURST_OPEN * n, *peak = kept + BURST_PEAK * n, *held = kept + BURST_HELD * n;

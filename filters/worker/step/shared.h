@@ -39,6 +39,7 @@ enum { MOST_PARTS = 6, NO_PART = -1 }; /* of a formula */
 #define BURST_MOST 15.0f
 #define BURST_FALL 0.1f
 #define BURST_SLOT_SECONDS 600.0
+#define BURST_SLOT_NUMBERS 1048576.0
 #define BURST_SAME_SHARE 0.1f
 #define BURST_SAME_SECONDS 3.0f
 

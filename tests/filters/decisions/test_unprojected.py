@@ -17,6 +17,7 @@ from tests.support.pictures import GIB, constant, host, picture, vm
 WAITING = "pressure_cpu_some_ratio"
 METHOD = method_of(
     Decisions(
+        rule="threshold",
         policy=Policy(moves_per_host=9),
         parameters={"threshold": {"metric": WAITING, "high": 0.1, "low": 0.05, "enter": 0.1, "k": 0, "plateau": 0}},
     )
