@@ -153,6 +153,7 @@ def test_one_address_of_another_machine_among_others_is_one_too_many(tmp_path: P
 # ------------------------------------------------------------------ a configuration that is read again
 
 
+@pytest.mark.usefixtures("cluster")  # stores the layout, which a test before may have taken away
 @pytest.mark.parametrize("words", [["probe"], ["filter"], ["serve"]], ids=" ".join)
 def test_a_part_that_runs_keeps_its_configuration_and_tells_the_error(
     words: list[str], shards: Shards, listening: socket.socket, tmp_path: Path
