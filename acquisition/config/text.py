@@ -25,7 +25,7 @@ def render(settings: Settings, choices: Mapping[str, Sequence[str]] = MappingPro
     head = [
         "# shardpulse.toml: all keys with their values; an omitted key has its default.",
         "# Search order: --config FILE, $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml.",
-        "# On SIGHUP, probe and filter reload the file, serve and archive only [log]; a file with errors is ignored.",
+        "# On SIGHUP, probe and filter reload the file, serve [log] and labels, archive [log]; errors change nothing.",
     ]
     return "\n".join([*head, *_table("", settings, choices)]) + "\n"
 

@@ -183,6 +183,10 @@ class TickJudge:
         self._newest = Newest(settings, method)
         self._last: tuple[Snapshot, Judged] | None = None
 
+    def configure(self, settings: Decisions) -> None:
+        """Take the labels of these settings from the next picture on; any thread may say so."""
+        self._settings = settings
+
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
         """The verdicts on all hosts; with ``moves`` also those, unless the log of migrations cannot be read.
 

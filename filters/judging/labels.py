@@ -28,6 +28,10 @@ class Labels:
     """As decisions see them (``filters.judging.observe``); any thread may ask."""
 
     def __init__(self, settings: Decisions) -> None:
+        self.configure(settings)
+
+    def configure(self, settings: Decisions) -> None:
+        """Take the labels of these settings from the next question on."""
         self._hosts = LabelTable(settings.hosts)
         self._vms = LabelTable(settings.vms)
         self._vm_kinds = (VM, _PROCESS) if settings.entities == "processes" else (VM,)

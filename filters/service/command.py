@@ -28,7 +28,8 @@ cannot be read, answers are 503 with the age of the last snapshot.
 It listens on loopback. Any other address requires a token and TLS ([serve] token_file,
 tls_certificate, tls_key). Writing (POST) requires a separate token, on loopback too:
 [serve] write_token_file, or writer.token in the directory of the local shards. SIGTERM and Ctrl-C
-stop it gracefully, also while streams are open; SIGHUP reloads tokens, certificate and [log]."""
+stop it gracefully, also while streams are open; SIGHUP reloads tokens, certificate, [log] and the labels
+of [decisions]."""
 
 _EXAMPLES = """
 shardpulse serve                                            http://127.0.0.1:7680
@@ -83,7 +84,7 @@ def main(argv: list[str]) -> int:
 
 
 def _reload(options: argparse.Namespace, service: Service, running: Server) -> None:
-    """Take a new token, certificate and levels of the log; everything else stays as it was at the start."""
+    """Take a new token, certificate, labels and levels of the log; everything else stays as it was at the start."""
     service.notifier.reloading()
     try:
         settings = _settings(options)
@@ -91,10 +92,11 @@ def _reload(options: argparse.Namespace, service: Service, running: Server) -> N
         if running.context is not None and where.certificate:
             running.context.load_cert_chain(where.certificate, where.key)
         service.access = where
+        service.label(settings.decisions)
         log.apply(log.levels(settings.log.levels, options.log))
-        say("tokens, certificate and log levels reloaded")
+        say("tokens, certificate, labels and log levels reloaded")
     except ShardpulseError as error:
-        say.warn(f"{error}; tokens, certificate and log levels unchanged")
+        say.warn(f"{error}; tokens, certificate, labels and log levels unchanged")
     service.notifier.reloaded()
 
 

@@ -7,6 +7,7 @@ that was prepared, or asked for before in this tick, goes out before any routing
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import TypeVar
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from acquisition import log
+from acquisition.config.decisions import Decisions
 from acquisition.config.settings import Settings
 from acquisition.errors import AdmissionError
 from acquisition.supervision import Notifier
@@ -76,10 +78,11 @@ class Service:
         self._rates = Rates(limits.writes_per_second)
         self._settings = settings
         self.recents = Recents(settings)
-        labels, shown = Labels(settings.decisions), bool(access.token)
+        self._labels, shown = Labels(settings.decisions), bool(access.token)
         parts = Parts(
-            settings, self.method, labels, self.newest, self.executor, self.condition, self.recents, self.hub, shown
-        )
+            settings, self.method, self._labels, self.newest, self.executor, self.condition, self.recents, self.hub,
+            shown,
+        )  # fmt: skip
         self.resources = declared(parts)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sweeper: TickSweeper | None = None
@@ -92,6 +95,12 @@ class Service:
         """Let all streams end in order."""
         self.notifier.stopping("closing streams")
         self.hub.close()
+
+    def label(self, settings: Decisions) -> None:
+        """Take the labels of these settings from the next tick on; the rest of the decisions stays as it was."""
+        decisions = dataclasses.replace(self._settings.decisions, hosts=settings.hosts, vms=settings.vms)
+        self._labels.configure(decisions)
+        self.judge.configure(decisions)
 
     def _check_writer(self, scope: Scope) -> None:
         check_writer(scope, self.access)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,7 @@ from filters.service.ticks.tick_cache import NewestCache, TickCache
 from tests.support.emptied import emptied
 from tests.support.scene import METRICS, Scene, record
 from tests.support.serving import Feeding, Serving
+from tests.support.waiting import eventually
 
 PROBLEM = "application/problem+json"
 DECISIONS = """
@@ -84,6 +87,22 @@ def service(shards: Shards, feeding: Feeding, tmp_path_factory: pytest.TempPathF
         serving.until("/v1/hosts?state=current", lambda reply: reply.status == 200 and len(reply.json["hosts"]) == 3)
         yield serving
         assert "Traceback" not in serving.log.read_text()
+
+
+def test_labels_are_taken_at_sighup_and_nothing_else_of_decisions(
+    shards: Shards, feeding: Feeding, tmp_path: Path
+) -> None:
+    with Serving(tmp_path, shards.addresses, DECISIONS) as service:
+        service.until("/v1/hosts?state=current&label=cordoned", lambda reply: reply.status == 200)
+        config = tmp_path / "shardpulse.toml"
+        config.write_text(f"{config.read_text()}[decisions.hosts.web-1]\nmaintenance = true\n")
+        os.kill(service.process.pid, signal.SIGHUP)
+        service.until("/v1/moves", lambda reply: reply.json.get("maintenance") == ["web-1"])
+        assert found(service, "/v1/hosts?label=maintenance=true") == ["web-1"]
+        config.write_text(config.read_text().replace("maintenance = true", "maintenance = 1"))
+        os.kill(service.process.pid, signal.SIGHUP)
+        eventually(lambda: "unchanged" in service.log.read_text())
+        assert found(service, "/v1/hosts?label=maintenance=true") == ["web-1"]
 
 
 def names(rows: list[dict[str, Any]]) -> list[str]:
