@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from multiprocessing import get_context
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, get_context
 from typing import Any, TypeVar
 
 from experiments.processes.program import ENDING
@@ -22,11 +23,17 @@ def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answ
     if jobs < 2:
         return [function(item) for item in items]
     _shared["function"] = function
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # a pool that is half made cannot be ended
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until all workers are known
     try:
-        with get_context("fork").Pool(jobs, initializer=_begin) as pool:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-            return pool.map(_call, items, chunksize=1)
+        with ProcessPoolExecutor(jobs, get_context("fork"), _begin) as pool:
+            answers = pool.map(_call, items)
+            try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+                return list(answers)
+            except BaseException:
+                for worker in active_children():
+                    worker.kill()  # else the run that each is at would be waited for
+                raise
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         _shared.clear()
@@ -34,8 +41,7 @@ def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answ
 
 def _begin() -> None:
     """A worker ends when the pool says so, and not by what ends the program."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 

@@ -39,6 +39,7 @@ def fork(number: int, count: int, directory: str) -> int:
     """Start one of ``count`` processes; its pid. Call it ``uninterrupted`` until the pid is written down: a signal
     between the fork and that would leave the child behind, or be handled by the child as by its parent."""
     parent = os.getpid()
+    file = os.open(f"{directory}/load-{number}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     pid = os.fork()
     if not pid:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # not inherited: see acquisition.lifeline
@@ -47,15 +48,15 @@ def fork(number: int, count: int, directory: str) -> int:
         for ending in _ENDING:
             signal.signal(ending, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-        work(number, count, directory)
+        work(number, count, file)
+    os.close(file)
     return pid
 
 
-def work(number: int, count: int, directory: str) -> None:
-    """The life of one process; ends by a signal only."""
+def work(number: int, count: int, file: int) -> None:
+    """The life of one process, which writes to ``file``; ends by a signal only."""
     with open("/proc/self/comm", "w", encoding="ascii") as comm:
         comm.write(NAME)
-    file = os.open(f"{directory}/load-{number}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     turn = 0
     at = time.monotonic() + number / count  # spread over a second
     while True:
@@ -74,6 +75,7 @@ def main(arguments: list[str]) -> int:
     count, directory = int(arguments[0]), arguments[1]
     pids: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # it may have been started ``uninterrupted``
     try:
         for number in range(count):
             with uninterrupted():

@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,6 +44,7 @@ from acquisition.shards.servers import grants
 from acquisition.shards.servers.launch import Shards, start_shards
 from acquisition.wire import keys
 from acquisition.wire.status import decode
+from experiments.emulation.load_processes import uninterrupted
 from experiments.harness import machine
 from experiments.probe_cost import beside
 from experiments.processes import access, needs, tls_shards
@@ -104,13 +105,19 @@ def load(count: int, directory: Path) -> Iterator[list[int]]:
     """``count`` load processes; their pids."""
     command = [sys.executable, "-m", "experiments.emulation.load_processes", str(count), str(directory)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as parent:
+    with ExitStack() as stack:
+        with uninterrupted():  # a parent that is not known yet could not be ended
+            parent = subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+            stack.enter_context(parent)
+            stack.callback(_end_group, parent.pid)
         assert parent.stdout is not None
-        try:
-            yield [int(word) for word in parent.stdout.readline().split()]
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(parent.pid, signal.SIGKILL)  # with whom it has forked just now and does not know yet
+        yield [int(word) for word in parent.stdout.readline().split()]
+
+
+def _end_group(pid: int) -> None:
+    """End the load processes with the one that has just been forked and is not known yet."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def measure_probe(

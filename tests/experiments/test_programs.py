@@ -101,7 +101,7 @@ STARTED = {
     "archive_live": ["--hosts", "4", "--entities", "5"],
     "beside": ["--hosts", "2"],
     "chaos": ["--hosts", "4"],
-    "decisions": ["--hosts", "4", "--ticks", "600"],
+    "decisions": ["--hosts", "4"],
     "figures": ["--changed", "--only", "paper"],
     "fuzz": ["--lines", "100000000"],
     "ingest": ["--hosts", "5", "--entities", "5", "--metrics", "3"],
