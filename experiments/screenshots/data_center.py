@@ -38,6 +38,7 @@ _RING_BYTES = 1 << 20
 _RING_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 _HOT, _QUIETEST, _BUSIEST = 0.9, 0.12, 0.68  #: busy ratio of a host on average
+_CROWDED, _WAITS = 0.8, 0.8  #: busy ratio from which on guests wait, and for which part of what is beyond
 _KINDS = ("web", "db", "cache", "batch", "build", "mail")
 
 
@@ -89,12 +90,18 @@ class PicturedHost:
         """The host's own row, and those of its VMs."""
         guests = [guest.figures(wall) for guest in self._guests]
         busy = sum(guest["cpu_ratio"] for guest in guests) / _CORES
+        waits = _WAITS * max(0.0, busy - _CROWDED)
+        for guest in guests:
+            guest["vcpu_run_ratio"] = guest["cpu_guest_ratio"]
+            guest["vcpu_delay_ratio"] = guest["vcpu_suffering_ratio"] = guest["vcpu_run_ratio"] * waits / (1.0 - waits)
+        suffering = [guest["vcpu_suffering_ratio"] for guest in guests]
         used = sum(guest["memory_resident_bytes"] for guest in guests)
         own = {
             "cpu_idle_ratio": max(0.0, 0.98 - busy), "cpu_iowait_ratio": 0.01, "cpu_guest_ratio": busy,
             "cpu_system_ratio": 0.01, "cpu_count": _CORES, "memory_total_bytes": _MEMORY,
             "memory_available_bytes": _MEMORY - used, "link_speed_bytes_per_second": _LINK,
-            "tasks_runnable": busy * _CORES,
+            "tasks_runnable": busy * _CORES, "vms_suffering_ratio": sum(suffering),
+            "vms_worst_suffering_ratio": max(suffering),
             "network_receive_bytes_per_second": sum(one["network_receive_bytes_per_second"] for one in guests),
             "network_transmit_bytes_per_second": sum(one["network_transmit_bytes_per_second"] for one in guests),
         }  # fmt: skip

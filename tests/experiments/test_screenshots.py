@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from acquisition.config.decisions import Decisions
+from acquisition.model.derived import WAITING
 from experiments.screenshots import words
 from experiments.screenshots.__main__ import main
 from filters.decisions.deciding import decide
@@ -18,10 +20,8 @@ from filters.decisions.migrations import Log, Migrations
 from filters.decisions.picture import CPU
 from filters.documents.verdicts import hot_document, moves_document
 from tests.support import ROOT
-from tests.support.pictures import host, picture, reading, vm
+from tests.support.pictures import constant, host, inputs, picture, reading, vm
 from tests.support.untested import require
-
-WAVES, PLATEAU = [0.98, 0.98, 0.98, 0.85] * 8, [0.95] * 32
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -51,10 +51,16 @@ def shipped() -> words.Words:
     method = method_of(Decisions())
     guests = [vm("a", 3.0, 4), vm("b", 4.5, 8)]
     found: list[words.Words] = []
-    for was_hot, recent, mean in ((False, WAVES, 0.94), (True, WAVES, 0.94), (False, PLATEAU, 0.75)):
-        extra = {CPU: reading(CPU, recent, mean=mean)}
-        seen = picture(host("hot", guests, extra=extra), host("cool", [vm("c", 0.5)]))
-        decided = decide(seen, method, Log(Migrations(), seen.now), frozenset({"hot"} if was_hot else ()))
+    guests_or_tasks = (("rack1-host1", 2.0), ("this-machine", 0.0))  # wait
+    for (name, suffering), busy, waits in itertools.product(guests_or_tasks, (0.0, 40.0), (0.0, 40.0)):
+        counted = inputs(threshold=0.9, above=8, counted=8, counted_valid=8, time_above_seconds=busy)
+        waited = inputs(threshold=0.05, above=8, counted=8, counted_valid=8, time_above_seconds=waits)
+        extra = {
+            CPU: reading(CPU, [0.94] * 32, inputs=counted), WAITING: constant(WAITING, 0.08, inputs=waited),
+            "vms_suffering_ratio": constant("vms_suffering_ratio", suffering),
+        }  # fmt: skip
+        seen = picture(host(name, guests, extra=extra), host("cool", [vm("c", 0.5)]))
+        decided = decide(seen, method, Log(Migrations(), seen.now), frozenset())
         hot, moves = (msgspec.to_builtins(make(decided)) for make in (hot_document, moves_document))
         found.append(words.of(hot, moves))
     for each in found[1:]:
