@@ -12,6 +12,7 @@ from acquisition.status.finding import of_hosts
 from filters.decisions.migrations import Migrations
 from filters.service.interface.reporting import MigrationReport, host_names, report_of
 from tests.support.data_center import Guest, Machine, run, smoothing
+from tests.support.waiting import eventually
 
 
 def test_a_name_belongs_to_its_host_whoever_comes_first(shards: Shards, cluster: Cluster) -> None:
@@ -24,6 +25,7 @@ def test_a_name_belongs_to_its_host_whoever_comes_first(shards: Shards, cluster:
         evil.send_tables(0.5)
         tick = run(worker, [calm, web], ticks=2)
         with SnapshotReader(shards.connect(), clock=lambda: tick + 1.6) as reader:
+            eventually(lambda: own in host_names(reader.coherent()), meanwhile=lambda: worker.turn(0.02))
             snapshot = reader.coherent()
     assert host_names(snapshot) == {web_id: "web-0", f"{host_id('calm'):016x}": "calm", own: own}
     rows = [entity for block in snapshot.blocks if block.host_id == host_id("evil") for entity in block.entities]
