@@ -20,6 +20,7 @@ from experiments.beside.tree import VCPUS
 
 HOT, LOADED, NOTHING = "hot", "loaded", "nothing"  #: beside IDLE
 IDLE_BELOW = 0.5
+OUTCOMES = (HOT, "suspect", "saturated", "not_hot")  #: of shardpulse that have a value
 
 
 class Answer(NamedTuple):
@@ -63,9 +64,9 @@ def of_prometheus(
 
 
 def of_shardpulse(hot: dict[str, Any], snapshot: dict[str, Any]) -> dict[str, Answer]:
-    """From /v1/hot with the outcomes hot and not_hot, and /v1/snapshot of the set vms with the metric cpu_ratio."""
+    """From /v1/hot with the OUTCOMES, and /v1/snapshot of the set vms with the metric cpu_ratio."""
     found = {}
-    for row in [*(hot["hot"] or ()), *(hot["not_hot"] or ())]:
+    for row in (row for outcome in OUTCOMES for row in hot.get(outcome) or ()):
         means = [figure["value"] for figure in row["figures"] if figure["name"] == "cpu_busy_ratio mean"]
         found[row["host"]] = Answer(means[0] if means else None, row["outcome"] == HOT)
     for block in snapshot["blocks"]:

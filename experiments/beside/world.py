@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
 from acquisition.shards.servers import grants
-from experiments.beside.answers import Answer, Answers, of_shardpulse
+from experiments.beside.answers import OUTCOMES, Answer, Answers, of_shardpulse
 from experiments.beside.hosts import Host, together
 from experiments.beside.prometheus import FASTEST, SETTINGS, Prometheus, fetch
 from experiments.beside.script import Plan, Stage
@@ -32,7 +32,7 @@ from experiments.testbed import ReplicatedCluster, Testbed, start_cluster
 OURS = "d: shardpulse"
 _READY_SECONDS = 120.0
 _SERVE_PORT, _FIRST_PORT = 7680, 9090
-_HOT = "/v1/hot?outcome=hot,not_hot"
+_HOT = f"/v1/hot?outcome={','.join(OUTCOMES)}"
 _VMS = "/v1/snapshot?set=vms&metric=cpu_ratio&fields=mean"
 
 
@@ -91,7 +91,7 @@ class World(NamedTuple):
 
     def _ask_ours(self) -> dict[str, Answer]:
         hot, snapshot = fetch(_SERVE_PORT, _HOT), fetch(_SERVE_PORT, _VMS)
-        return of_shardpulse(hot or {"hot": [], "not_hot": []}, snapshot or {"blocks": []})
+        return of_shardpulse(hot or {}, snapshot or {"blocks": []})
 
 
 @contextlib.contextmanager

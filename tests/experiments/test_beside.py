@@ -69,12 +69,21 @@ def test_answers_of_prometheus_are_its_values_and_firing_alerts() -> None:
 def test_answers_of_shardpulse_leave_out_shadows_and_missing_means() -> None:
     figure = {"name": "cpu_busy_ratio mean", "value": 0.2}
     hot = {"hot": [{"host": "h1", "outcome": "hot", "figures": []}], "not_hot": None}
-    idle = {"hot": [], "not_hot": [{"host": "h2", "outcome": "not_hot", "figures": [figure]}]}
+    idle = {
+        "hot": [],
+        "saturated": [{"host": "h3", "outcome": "saturated", "figures": [{**figure, "value": 0.95}]}],
+        "not_hot": [{"host": "h2", "outcome": "not_hot", "figures": [figure]}],
+    }
     names = [("vm-1", True), ("vm-1", False), ("vm-2", False)]
     entities = [{"name": name, "shadow": shadow} for name, shadow in names]
     snapshot = {"blocks": [{"entities": entities, "mean": [[0.0], [1.8], [None]]}]}
     assert of_shardpulse(hot, {"blocks": []}) == {"h1": Answer(None, True)}
-    assert of_shardpulse(idle, snapshot) == {"h2": Answer(0.2), "vm-1": Answer(0.9), "vm-2": Answer(None)}
+    assert of_shardpulse(idle, snapshot) == {
+        "h2": Answer(0.2),
+        "h3": Answer(0.95),
+        "vm-1": Answer(0.9),
+        "vm-2": Answer(None),
+    }
 
 
 def test_load_has_one_overload_of_each_host_and_short_bursts() -> None:
