@@ -17,7 +17,7 @@ from acquisition.model.metric import ResourceSet
 from acquisition.model.vm_state import INCOMING, RUNNING, STOPPED, UNKNOWN, number_of
 from acquisition.wire.table import Entity
 from probes.figures import vms_suffering
-from probes.figures.process_row import ALL_CPU, SYSTEM, USER, WIDTH
+from probes.figures.process_row import ALL_CPU, GUEST, SYSTEM, USER, WIDTH
 from probes.metrics import PROCESSES, VMS
 from probes.processes.discovery import Discovery
 from probes.processes.endings import Endings
@@ -162,7 +162,8 @@ class VmSource(Polled):
         values, codes = array("d", bytes(8 * count * width)), bytearray(count * width)
         figures, marks = self._watched.rows()
         self._hugepages.add(figures, marks)
-        own = self._own(seconds, monotonic)
+        ran = [marks[at] == VALID and figures[at] > 0.0 for at in range(GUEST, len(marks), WIDTH)]
+        own = self._own(seconds, monotonic, ran)
         self._leave_out_receiving(figures, marks)
         for place, column in enumerate(self._columns):
             if column < WIDTH:
@@ -180,8 +181,8 @@ class VmSource(Polled):
                     if marks[place] == VALID:
                         figures[place], marks[place] = NAN, FIRST
 
-    def _own(self, seconds: float, monotonic: float) -> list[tuple[array[float], bytes]]:
-        """The columns that VMs have beside those of processes."""
+    def _own(self, seconds: float, monotonic: float, ran: Sequence[bool]) -> list[tuple[array[float], bytes]]:
+        """The columns that VMs have beside those of processes; ``ran`` says of each whether it had guest time."""
         self._turn = (self._turn + 1) % _REFRESH
         counts, memory, times, states = [], [], [], []
         receiving: set[Process] = set()
@@ -195,6 +196,8 @@ class VmSource(Polled):
                 if had is None:
                     had = self._times[process] = VcpuTimes(self._facts, found.pid)
                 times.append(had.read(vcpus.threads, seconds, monotonic))
+                if ran[number]:  # also where its threads are not known, or the kernel counts nothing of them
+                    had.ran = True
                 count = vcpus.number
             else:
                 times.append(UNKNOWN_TIMES)

@@ -232,6 +232,22 @@ def test_cpu_time_of_receiving_a_guest_is_not_its_load(host: SampledGuest) -> No
     assert found[-1][0] == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("names", [NAMES, ["x"] * 4], ids=["no waits are counted", "threads without names"])
+def test_guest_time_ends_the_wait_for_a_guest(host: SampledGuest, names: list[str]) -> None:
+    """Also on a kernel that counts nothing of threads (CONFIG_SCHED_INFO), where all their numbers stay 0."""
+    host.guest([*GUEST, "-accel", "kvm", "-incoming", "defer"], names)
+    found = []
+    for spent, guest in ((0, 0), (30, 0), (50, 40), (80, 75), (80, 75)):
+        host.proc.spends(4711, spent, guest)
+        host.proc.threads_had(4711, dict.fromkeys((1, 2), (0, 0)))
+        values = host.values()
+        found.append((values["cpu_ratio"][1], state_of(values["state"][0])))
+    assert found == [
+        (FIRST, INCOMING), (FIRST, INCOMING), (FIRST, RUNNING), (VALID, RUNNING), (VALID, RUNNING),
+    ]  # fmt: skip
+    assert "received" in host.labels
+
+
 def test_numbers_of_states() -> None:
     assert [number_of(state) for state in (RUNNING, STOPPED, INCOMING, UNKNOWN)] == [1.0, 2.0, 3.0, None]
     assert [state_of(value) for value in (1.0, 2.0, 3.0, None, float("nan"), 7.0)] == [
