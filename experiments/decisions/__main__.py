@@ -114,7 +114,7 @@ def _seeds(given: argparse.Namespace) -> list[int]:
 
 
 def _figures(tasks: Sequence[Task], found: Sequence[Any], seconds: int) -> dict[str, Any]:
-    """Rows of the runs of each scenario, and why there are none."""
+    """Rows of the runs of each scenario, and why a scenario has no row."""
     void = {task.scenario.name: str(each) for task, each in zip(tasks, found, strict=True) if isinstance(each, Void)}
     runs: dict[tuple[Scenario, str, bool], list[closed.Ran]] = {}
     tallies: dict[tuple[Scenario, str], list[watching.Tally]] = {}

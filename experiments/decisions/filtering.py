@@ -238,7 +238,7 @@ def id_of(host: int) -> str:
 
 
 def _mean(seconds: Sequence[Columns]) -> Columns:
-    """Means over the valid seconds; where there is none, the code of the last second."""
+    """Means over the valid seconds; without a valid second, the code of the last one."""
     if len(seconds) == 1:
         return seconds[0]
     valid = np.stack([each.codes == codes.VALID for each in seconds])

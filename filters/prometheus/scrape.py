@@ -61,8 +61,8 @@ def render(
     ``snapshot`` is a coherent reading by choice: Prometheus gives all samples of a scrape one time, so they
     should be of one tick. Samples carry no timestamps, but an age. Without ``health`` the families of the
     pipeline are absent. ``prepared`` keeps label texts between calls. ``tables`` are the decision inputs of the
-    snapshot's blocks (``SnapshotReader.inputs``); without them there are none. ``outcomes`` are those of
-    a service, which judges; None: nobody does.
+    snapshot's blocks (``SnapshotReader.inputs``); without them their families are absent. ``outcomes`` are those of
+    a service, which judges; None: their families are absent.
     """
     text = io.BytesIO()  # joining megabytes at once would hold up the other threads of a server
     for piece in chunks(snapshot, health, options, form, prepared, tables, outcomes):

@@ -37,7 +37,7 @@ class Work(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """``codes`` (T, H): validity of the samples of each second, MISSING where there is none."""
+    """``codes`` (T, H): validity of the samples of each second, MISSING where a sample never came."""
 
     codes: npt.NDArray[np.uint8]
 

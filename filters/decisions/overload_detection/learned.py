@@ -21,7 +21,7 @@ _SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time
 
 
 def needed(bursts: Bursts) -> float | None:
-    """How long the present excursion must last before it is no burst; None: it is none already."""
+    """How long the present excursion must last before it counts as an overload; None: it does already."""
     habit = longest(bursts) if bursts.total >= _FEWEST or is_due(bursts) else 0.0
     if not habit or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
         return None
