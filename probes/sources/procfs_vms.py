@@ -197,7 +197,7 @@ class VmSource(Polled):
                     had = self._times[process] = VcpuTimes(self._facts, found.pid)
                 times.append(had.read(vcpus.threads, seconds, monotonic))
                 if ran[number]:  # also where its threads are not known, or the kernel counts nothing of them
-                    had.ran = True
+                    had.note_guest_time()
                 count = vcpus.number
             else:
                 times.append(UNKNOWN_TIMES)

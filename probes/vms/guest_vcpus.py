@@ -106,6 +106,10 @@ class VcpuTimes:
         self.missing = _NO_WAITS if delay[1] == MISSING else "" if self._limits.known else _NO_CGROUP
         return Times(run, delay, throttled, _suffering(delay, throttled))
 
+    def note_guest_time(self) -> None:
+        """Its process had guest time: a vCPU of it has run."""
+        self.ran = True
+
     def _follow(self, threads: tuple[int, ...]) -> None:
         before, self._followed = self._threads, threads
         self._threads = {thread: before.get(thread) for thread in threads}
