@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from acquisition.errors import UsageError
 from experiments.decisions import closed, judges, report, together, watching
 from experiments.decisions.judges import Judge
 from experiments.decisions.scenarios import SCENARIOS, TEST, TRAINING, Scenario, Size, Void, from_file
-from experiments.harness import outcome
+from experiments.harness import machine, outcome
 from experiments.processes import needs
 from experiments.processes.program import program
 from filters.decisions import overload_detection
@@ -38,6 +39,8 @@ examples:
   python -m experiments.decisions --rule threshold --only "recorded hour" --json
   python -m experiments.decisions --scenario mine.py
       mine.py holds SCENARIOS, a list of Scenario (docs/detection.md)
+  python -m experiments.decisions --save decisions --report --keep DIR
+      the same, and again after an interruption
   SHARDPULSE_TRACES=DIR python -m experiments.decisions --only "PlanetLab at 0.6" --only "Alibaba 2018 at 0.7"
       DIR holds planetlab-*.tar.xz, machine_usage.csv; without them these rows are void"""
 
@@ -67,17 +70,22 @@ def main(argv: list[str]) -> int:
     size = Size(given.hosts, given.vms, given.seconds)
     loop = Size(given.loop_hosts, given.vms, given.loop_seconds)
 
+    key = machine.state(), given.rule, size, loop, [path.read_text() for path in given.scenario]
+
+    def run(task: Task) -> Any:
+        if task.judge is not None:
+            return closed.run(task.scenario, task.judge, task.own, task.seed, loop)
+        watched = watching.run(task.scenario, compared, task.seed, size)
+        return {each.name: watching.tally(watched, each.name) for each in compared}
+
     def ran(number: int) -> Any:
         task = tasks[number]
+        name = f"{task.judge.name} acts" if task.judge is not None else "watched"
         try:
-            if task.judge is not None:
-                found: Any = closed.run(task.scenario, task.judge, task.own, task.seed, loop)
-            else:
-                watched = watching.run(task.scenario, compared, task.seed, size)
-                found = {each.name: watching.tally(watched, each.name) for each in compared}
+            which = key, task.scenario.name, task.seed, name, task.own
+            found = together.kept(given.keep, which, partial(run, task))
         except Void as reason:
             found = reason
-        name = f"{task.judge.name} acts" if task.judge is not None else "watched"
         print(f"{number + 1}/{len(tasks)} {task.scenario.name}: {name}, seed {task.seed}", file=sys.stderr)
         return found
 
@@ -104,6 +112,7 @@ def _tasks(chosen: Sequence[Scenario], compared: Sequence[Judge], given: argpars
     for scenario in chosen:
         for seed in _seeds(given):
             found.append(Task(scenario, seed))
+        for seed in _seeds(given)[: given.loop_seeds]:
             for judge in (*compared, judges.NOBODY):
                 found += [Task(scenario, seed, judge, own) for own in ((False, True) if judge.selection else (False,))]
     return found
@@ -152,6 +161,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     size, default = Size(), Decisions().rule
     made = outcome.parser("decisions", _DESCRIPTION, _EXAMPLES, "NAME.json and plots")
     add = made.add_argument
+    add("--keep", type=Path, metavar="DIR", help="keep each run here: the same command at the same commit goes on")
     add("--report", action="store_true", help="write the tables of docs/detection.md")
     add("--quick", action="store_true", help="five scenarios, few hosts, one seed; other sizes as given")
     add("--split", choices=(TEST, TRAINING), default=TEST, help="generators of this split (default %(default)s)")
@@ -162,15 +172,17 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--seconds", type=int, metavar="S", help=f"simulated (default {size.seconds}, quick 5400)")
     add("--seeds", type=int, metavar="N", help="runs of each scenario, at most 10 (default 5, quick 1)")
     add("--vms", type=int, default=size.vms, metavar="N", help="guests per host (default %(default)s)")
+    add("--loop-seeds", type=int, metavar="N", help="runs of each loop, at most --seeds (default 2, quick 1)")
     add("--loop-hosts", type=int, metavar="N", help=f"hosts of the loop (default {size.hosts}, quick 8)")
     add("--loop-seconds", type=int, metavar="S", help="simulated in the loop (default 7200, quick 2400)")
     given = made.parse_args(argv)
-    quick = {"hosts": 12, "loop_hosts": 8, "seconds": 5400, "seeds": 1, "loop_seconds": 2400}
+    quick = {"hosts": 12, "loop_hosts": 8, "seconds": 5400, "seeds": 1, "loop_seeds": 1, "loop_seconds": 2400}
     full = {"hosts": 100, "loop_hosts": size.hosts, "seconds": size.seconds, "seeds": 5, "loop_seconds": 7200}
+    full["loop_seeds"] = 2
     for name, value in (quick if given.quick else full).items():
         if getattr(given, name) is None:
             setattr(given, name, value)
-    outcome.require_positive(given, "hosts", "vms", "seconds", "seeds", "loop_hosts", "loop_seconds")
+    outcome.require_positive(given, "hosts", "vms", "seconds", "seeds", "loop_seeds", "loop_hosts", "loop_seconds")
     if min(given.seconds, given.loop_seconds) < 600:
         raise UsageError("--seconds and --loop-seconds must be 600 or more: windows need time to fill")
     given.rule = given.rule or [default]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
+from pathlib import Path
 from typing import Any, TypeVar
 
 from experiments.processes.program import ENDING
@@ -37,6 +40,22 @@ def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answ
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         _shared.clear()
+
+
+def kept(directory: Path | None, key: object, run: Callable[[], Answer]) -> Answer:
+    """The answer of a run; with a ``directory`` that of an earlier one of the same key, which has kept it there."""
+    if directory is None:
+        return run()
+    path = directory / hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+    if path.exists():
+        known: Answer = pickle.loads(path.read_bytes())
+        return known
+    found = run()
+    directory.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_bytes(pickle.dumps(found))
+    part.rename(path)  # whole, or not there
+    return found
 
 
 def _begin() -> None:

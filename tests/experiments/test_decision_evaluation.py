@@ -253,7 +253,8 @@ def test_quick_run_prints_and_saves_every_figure(tmp_path, monkeypatch, capsys):
     page = tmp_path / "detection.md"
     page.write_text(report.PAGE.read_text())
     monkeypatch.setattr(report.write, "__defaults__", (page,))
-    assert program.main(["--quick", *only, *sizes, "--save", "short", "--report"]) == 0
+    command = ["--quick", *sizes, "--save", "short", "--report", "--keep", str(tmp_path / "kept")]
+    assert program.main([*command, *only]) == 0
     printed = capsys.readouterr().out
     assert "Alibaba 2018 at 0.5: void, machine_usage.csv" in printed
     document = json.loads((tmp_path / "short.json").read_text())
@@ -263,6 +264,11 @@ def test_quick_run_prints_and_saves_every_figure(tmp_path, monkeypatch, capsys):
         assert (tmp_path / f"short-{name}.png").stat().st_size > 5_000
     for name, table in report.tables(document).items():
         assert table in page.read_text(), name
+    monkeypatch.setattr(program.watching, "run", None)  # nothing is run twice
+    monkeypatch.setattr(program.closed, "run", None)
+    assert program.main([*command, *only[:2]]) == 0
+    again = json.loads((tmp_path / "short.json").read_text())
+    assert (again["watching"], again["closed"]) == (document["watching"], document["closed"])
 
 
 def test_page_quotes_the_committed_result():
