@@ -60,6 +60,14 @@ class Policy(Table):
     migration_bytes_per_second: Annotated[
         float, Meta(ge=0, le=1e12, description="bandwidth of one migration; 0: what is free of the slower link")
     ] = 0.0
+    saturated_seconds: Annotated[
+        float,
+        Meta(ge=0, le=86400, description="time after which a saturated host gives VMs; 0: it gives none"),
+    ] = 60.0
+    saturated_waiting: Annotated[
+        float,
+        Meta(ge=0, le=10_000, description="cores for which its guests must wait in all before it does"),
+    ] = 0.25
     new_vm_cpu: Annotated[
         float, Meta(gt=0, le=1, description="fraction of its vCPUs that a new VM is expected to use by default")
     ] = 1.0

@@ -91,9 +91,9 @@ class _Loop:
             said = self._stepper.step(self._sight)
             if second < learned:
                 continue
-            picture = self._sight.newest(self._judge.interval)
-            if picture is not None and (second + 1) % self._every == 0 and said.hot.any():
-                for report in self._plan(second, said.heat(), picture):
+            picture = self._sight.newest(self._judge.interval) if (second + 1) % self._every == 0 else None
+            if picture is not None and (heat := said.heat()).verdicts:
+                for report in self._plan(second, heat, picture):
                     moves += 1
                     needless += self._needless(second, int(report.source, 16))
                     self._begin(second, report)

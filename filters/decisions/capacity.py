@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from acquisition.model.derived import WAITING
 from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
 
 CPU_CORES = "cpu_ratio"  #: of a VM or process, in cores
@@ -28,6 +29,14 @@ def mean(readings: Mapping[str, Reading], metric: str) -> float | None:
     if reading is None or reading.stale_seconds is None:
         return None
     return reading.mean if reading.stale_seconds <= _FRESH_SECONDS + reading.interval else None
+
+
+def waiting(host: Host) -> float | None:
+    """Cores for which work of a host waits: what its guests lose in a second, in seconds."""
+    share, busy, count = (mean(host.readings, metric) for metric in (WAITING, CPU, CPU_COUNT))
+    if share is None or busy is None or count is None or share >= 1.0:
+        return None
+    return share / (1.0 - share) * busy * count
 
 
 def memory_metric(vm: Vm) -> str:

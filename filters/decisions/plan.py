@@ -30,7 +30,7 @@ from filters.decisions.vm_placement import VmPlacement
 from filters.decisions.vm_placement.destinations import Destinations
 from filters.decisions.vm_selection.choice import Worth
 
-RELIEF, MAINTENANCE = "hot", "maintenance"  #: causes of moves
+RELIEF, SATURATED, MAINTENANCE = "hot", "saturated", "maintenance"  #: causes of moves
 _EXAMPLES = 3  #: VMs that are named of those that stay on a host in maintenance
 
 
@@ -68,9 +68,9 @@ def propose(
     """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's), ``before``
     what was proposed last: as long as it is right it is proposed again."""
     state = _begin(picture, heat, method, migrations, picture.now if now is None else now)
-    hot = heat.having(Outcome.HOT)
+    worn = [key for key in heat.having(Outcome.SATURATED) if relief.worn(state.hosts[key], state)]
     emptied = (host.id for host in picture.hosts if vm_constraints.is_evacuated(host))
-    planner = _Planner(state, list(dict.fromkeys((*hot, *emptied))), method)
+    planner = _Planner(state, list(dict.fromkeys((*heat.having(Outcome.HOT), *worn, *emptied))), method)
     planner.keep(before)
     planner.go_on()
     planner.conclude()
@@ -227,10 +227,13 @@ def after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
 
 def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method: Method) -> Move:
     source, verdict = state.hosts[vm.host], state.verdicts[vm.host]
-    cause = MAINTENANCE if vm_constraints.is_evacuated(source) else RELIEF
+    cause = SATURATED if verdict.outcome is Outcome.SATURATED else RELIEF
+    cause = MAINTENANCE if vm_constraints.is_evacuated(source) else cause
     resource, cool = vm_constraints.in_need(source, state), state.parameters.cool
     used = capacity.used(source, resource)
     lacking = used - cool if cause is RELIEF and cool is not None and used is not None else None
+    if cause is SATURATED:
+        verdict = verdict._replace(reason=relief.worn(source, state) or verdict.reason)
     if cause is MAINTENANCE:
         left, words = len(source.vms), "it is in maintenance, VMs to move"
         verdict = Verdict(verdict.outcome, f"{words}: {left}", (Figure("VMs", left, "count"),))

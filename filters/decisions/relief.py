@@ -3,7 +3,8 @@
 A hot host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
 even without all VMs that may move it would stay hot, none moves: the answer says what would help instead. Where its
 verdict names a figure that cannot be projected it gives one, and is looked at again when that has moved and the host
-has settled. A host in maintenance gives all.
+has settled. A host that is saturated for long gives one VM after the other while its guests wait. A host in maintenance
+gives all.
 """
 
 from __future__ import annotations
@@ -29,6 +30,18 @@ class Candidate(NamedTuple):
 
     vm: Vm
     worth: Worth
+
+
+def worn(host: Host, state: PlanningState) -> str:
+    """Why a host that is no more than saturated gives VMs: it has been so for long, and what all of its guests lose
+    meanwhile is more than a move costs. "" where it gives none."""
+    verdict, policy = state.verdicts[host.id], state.policy
+    lasting, waiting = verdict.lasting or 0.0, capacity.waiting(host) or 0.0
+    if verdict.outcome is not Outcome.SATURATED or not policy.saturated_seconds or lasting < policy.saturated_seconds:
+        return ""
+    if waiting < policy.saturated_waiting:
+        return ""
+    return f"{verdict.reason}; all together {waiting:.2g} s in every second, for {lasting:.0f} s: a move costs less"
 
 
 def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:

@@ -142,7 +142,7 @@ class MoveDocument(Struct, frozen=True):
     vm: VmDocument
     source: Place
     destination: Place
-    cause: Annotated[str, Meta(description="hot: the source is relieved; maintenance: it is emptied")]
+    cause: Annotated[str, Meta(description="why the source gives VMs: hot, saturated for long, or in maintenance")]
     migration_seconds: Annotated[
         float | None, Meta(description="expected duration, the least where `why.cost` says so; null: unknown")
     ]

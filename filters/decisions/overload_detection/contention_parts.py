@@ -116,7 +116,7 @@ def _by_waiting(
         return Finding("cpu", SUSPECT, words, reason, figures, w - limit.high, lasting)
     if level.outcome is HOT:
         words = f"saturated without harm: {words}"
-        return Finding("cpu", SATURATED, words, reason, figures, level.excess, _lasting(busy, parameters))
+        return Finding("cpu", SATURATED, words, reason, figures, level.excess, _busy_for(busy, parameters))
     outcome = SUSPECT if suspect else NOT_HOT
     return Finding("cpu", outcome, words, reason, figures, level.excess, _lasting(busy, parameters))
 
@@ -231,6 +231,12 @@ def _lasting(reading: Reading, limit: threshold.Parameters) -> float | None:
     inputs = reading.inputs
     known = inputs is not None and abs(inputs.threshold - limit.high) < _SAME
     return inputs.time_above_seconds or None if inputs is not None and known else None
+
+
+def _busy_for(busy: Reading, limit: threshold.Parameters) -> float | None:
+    """For how long the load has been high, with dips that are no end of a burst."""
+    bursts = busy.inputs.bursts if busy.inputs is not None else None
+    return (bursts.open_seconds if bursts is not None else 0.0) or _lasting(busy, limit)
 
 
 def _for(seconds: float | None) -> str:
