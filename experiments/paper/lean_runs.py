@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from acquisition.config.inputs import Inputs
 from experiments.harness import ingestion, outcome
 from experiments.harness.options import Options
 from experiments.paper.figure import SHARDPULSE, Extent, Point, Row
@@ -35,15 +36,18 @@ _POSITIONS = 10.0
 _RETENTION = 1.0  #: of raw frames: the warm-up fills what is kept
 _ROLES = {DATABASE: "shards", FILTER: "filter", GENERATOR: "generator"}
 _MOST_TOLD = 3
+_WINDOWS = ("window_seconds", "counted_seconds", "plateau_seconds")
 
 
 def point(name: str, hosts: int, shards: int, rate: float = 1.0) -> Point:
     """A window of ``hosts`` with ``rate`` frames a second each; it fails where samples are lost or values differ from
-    the scalar model."""
+    the scalar model. Windows of decision inputs have as many values at any rate as at one frame a second."""
     warm_up = _LONG_WARM_UP if hosts >= _MANY else _WARM_UP
     parameters = {"h": hosts, "p": ENTITIES, "m": METRICS, "t": 1.0 / rate, "shards": shards}
 
-    def measure(extent: Extent, _directory: Path) -> Sequence[Row]:
+    def measure(extent: Extent, directory: Path) -> Sequence[Row]:
+        config = directory / "filter.toml"
+        config.write_text(_config(rate))
         options = Options(
             hosts=hosts,
             entities=ENTITIES,
@@ -54,7 +58,7 @@ def point(name: str, hosts: int, shards: int, rate: float = 1.0) -> Point:
             shards=shards,
             check=20,
             lean=True,
-            retention_seconds=_RETENTION,
+            filter_config=str(config),
             position_interval=_POSITIONS,
             poll_ms=POLL * 1000.0,
             watched=WATCHED,
@@ -67,6 +71,12 @@ def point(name: str, hosts: int, shards: int, rate: float = 1.0) -> Point:
 
     words = f"{name}-s{shards}-h{hosts}-r{rate:g}"
     return Point(words, parameters, measure, overhead=warm_up + 8.0 + hosts / 1000.0)
+
+
+def _config(rate: float) -> str:
+    shipped = Inputs()
+    windows = [f"{name} = {getattr(shipped, name) / rate}\n" for name in _WINDOWS]
+    return "".join([f"[filter]\nretention_seconds = {_RETENTION}\n[filter.inputs]\n", *windows])
 
 
 def _rows(figures: dict[str, Any]) -> list[Row]:
