@@ -10,7 +10,7 @@ BASE, STEP, DEVIATION, CORRELATION = 0.6, 0.35, 0.02, 0.5
 _ANYWHERE = 10.0  #: seconds of a cycle within which its step begins
 _CALM_SECONDS, _CALM_TICKS = 25.0, 2  #: between two steps at least: the average has then forgotten the one before
 _TICKS = 10  #: that a step lasts at least: one that is not told within them is missed
-_SECONDS = 15.0
+_SECONDS = 20.0  #: longer than what a rule learns as a burst of its host (filters.worker.inputs.bursts)
 
 
 class Shape(NamedTuple):
