@@ -212,7 +212,8 @@ class _Worker:
             yield environment.timeout(seconds)
             for partition, sampled in taken:
                 self._commit(partition, sampled)
-            pace.note_turn(environment.now - began, woke - began)
+            turn = environment.now - began
+            pace.note_turn(turn, woke - began - turn * costs.worker_idle)
             pace.note_work(frames * self._run.setup.samples, seconds)
 
     def _wait(self) -> Events:
