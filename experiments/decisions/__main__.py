@@ -172,7 +172,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     add("--seconds", type=int, metavar="S", help=f"simulated (default {size.seconds}, quick 5400)")
     add("--seeds", type=int, metavar="N", help="runs of each scenario, at most 10 (default 5, quick 1)")
     add("--vms", type=int, default=size.vms, metavar="N", help="guests per host (default %(default)s)")
-    add("--loop-seeds", type=int, metavar="N", help="runs of each loop, at most --seeds (default 2, quick 1)")
+    add("--loop-seeds", type=int, metavar="N", help="runs of each loop, at most --seeds; 0: none (default 2, quick 1)")
     add("--loop-hosts", type=int, metavar="N", help=f"hosts of the loop (default {size.hosts}, quick 8)")
     add("--loop-seconds", type=int, metavar="S", help="simulated in the loop (default 7200, quick 2400)")
     given = made.parse_args(argv)
@@ -182,7 +182,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     for name, value in (quick if given.quick else full).items():
         if getattr(given, name) is None:
             setattr(given, name, value)
-    outcome.require_positive(given, "hosts", "vms", "seconds", "seeds", "loop_seeds", "loop_hosts", "loop_seconds")
+    outcome.require_positive(given, "hosts", "vms", "seconds", "seeds", "loop_hosts", "loop_seconds")
+    if given.loop_seeds < 0:
+        raise UsageError("--loop-seeds must be 0 or more")
     if min(given.seconds, given.loop_seconds) < 600:
         raise UsageError("--seconds and --loop-seconds must be 600 or more: windows need time to fill")
     given.rule = given.rule or [default]
