@@ -19,11 +19,11 @@ class Span(NamedTuple):
 
 
 class Bursts(NamedTuple):
-    """Learned bursts of a load: excursions from above its threshold until 0.1 below it that last for 4
+    """Learned bursts of a load: excursions from above its threshold until 0.1 below it that last for 3
     to 15 s. ``open_seconds`` is how long the present excursion lasts, 0 without one; ``held_seconds`` is the time since
     three quarters of k of n exceeded the threshold, as long as any has done so. ``total``, ``longest_seconds`` and
-    ``height`` are of the last hour. ``period_seconds`` lies between the last two, and between the ``regular`` ones
-    before them; ``since_seconds`` ago the last one began, and ``last_seconds`` long it was.
+    ``height`` are of the last three hours. ``period_seconds`` lies between the last two, and between the ``regular``
+    ones before them; ``since_seconds`` ago the last one began, and ``last_seconds`` long it was.
     """
 
     open_seconds: float

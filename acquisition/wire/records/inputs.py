@@ -45,7 +45,7 @@ COUNTS = ("valid", "counted", "above")
 KEPT = FIGURES + COUNTS  #: all that may be kept of every column, by name
 #: What the smoothed record says of the columns of a frame and cannot say of derived ones.
 DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
-BURST_SLOTS = 6  #: of ten minutes, in which bursts are remembered
+BURST_SLOTS = 6  #: of half an hour, in which bursts are remembered
 BURST_FIGURES = (
     *("open", "peak", "held", "slot", "since", "length", "period", "regular"),
     *(f"{name}_{slot}" for name in ("longest", "count", "height") for slot in range(BURST_SLOTS)),

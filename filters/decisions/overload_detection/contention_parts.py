@@ -109,7 +109,7 @@ def _by_waiting(
         return Finding("cpu", NOT_HOT, words, reason, (*level.figures, *shown), level.excess)
     lasting = _lasting(waiting, limit)
     words = f"{_waiters(host)} {_percent(w)} of the time{_for(lasting)}; {_load(host, busy)}"
-    if waits and u > parameters.low - EASE * was_hot:
+    if waits and (level.outcome is HOT or u > parameters.low - EASE * was_hot):
         return Finding("cpu", HOT, words, reason, (*shown, *level.figures), w - limit.high, lasting)
     figures = (*level.figures, *shown)
     if first and u > parameters.low:

@@ -1,6 +1,6 @@
 """Learned bursts: how long an excursion must last to be none of them (pure).
 
-A host that has had two bursts in the last hour, or whose next one is due, is hot only when the present excursion is
+A host that has had a burst in the last three hours, or whose next one is due, is hot only when the present excursion is
 longer than the longest of them by SPARE. That delays a confirmation by MOST_DELAY at most, and never cancels it: an
 excursion is no burst MOST_DELAY after a plateau would confirm it, nor is a load that exceeds its threshold for as long
 in three quarters of k of n, on and off.
@@ -13,7 +13,6 @@ from filters.decisions.verdict import Figure
 
 MOST_DELAY = 12.0  #: seconds, by which a confirmation is delayed at most
 SPARE = 2.0
-_FEWEST = 2  #: bursts in an hour that are a habit
 _LONGEST = 15.0  #: seconds of an excursion that a plateau, after 4 s, would confirm MOST_DELAY earlier
 _HELD = 8.0  #: seconds that k of n is held; it takes 2 s longer than a plateau, and 2 s in a row may lie below
 _REGULAR = 2  #: equal periods that make a period
@@ -22,7 +21,7 @@ _SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time
 
 def needed(bursts: Bursts) -> float | None:
     """How long the present excursion must last before it counts as an overload; None: it does already."""
-    habit = longest(bursts) if bursts.total >= _FEWEST or is_due(bursts) else 0.0
+    habit = longest(bursts)
     if not habit or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
         return None
     if bursts.open_seconds and bursts.held_seconds > _HELD:
@@ -32,7 +31,7 @@ def needed(bursts: Bursts) -> float | None:
 
 
 def longest(bursts: Bursts) -> float:
-    """How long a burst lasts at most: the longest of the last hour, or the one that is due."""
+    """How long a burst lasts at most: the longest of the last hours, or the one that is due."""
     return max(bursts.longest_seconds, bursts.last_seconds if is_due(bursts) else 0.0)
 
 
@@ -47,7 +46,7 @@ def is_due(bursts: Bursts) -> bool:
 def figures(bursts: Bursts) -> tuple[Figure, ...]:
     """Learned figures, for an explanation."""
     found = (
-        Figure("bursts in the last hour", float(bursts.total), "count"),
+        Figure("bursts in the last 3 hours", float(bursts.total), "count"),
         Figure("longest burst", bursts.longest_seconds, "s"),
         Figure("highest burst", bursts.height, "ratio"),
     )

@@ -1,9 +1,9 @@
 """Bursts of a host's CPU: the numpy definition of what the native step learns.
 
 An excursion lasts from a value above the threshold until one that is FALL below it. One of LEAST to MOST seconds is a
-burst; shorter ones are spikes, longer ones overloads, and neither is learned. Of the last hour its longest burst, how
-many there were and how high they were are kept in slots of ten minutes, and of bursts that come at equal times the
-period. What is kept has the names of ``acquisition.wire.records.inputs.BURST_FIGURES``.
+burst; shorter ones are spikes, longer ones overloads, and neither is learned. Of the last three hours the
+longest burst, how many there were and how high they were are kept in slots of half an hour, and of bursts that come at
+equal times the period. What is kept has the names of ``acquisition.wire.records.inputs.BURST_FIGURES``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from acquisition.wire.records.inputs import BURST_FIGURES, BURST_SLOTS, Floats
 
-LEAST, MOST = np.float32(4.0), np.float32(15.0)
+LEAST, MOST = np.float32(3.0), np.float32(15.0)
 FALL = np.float32(0.1)
-SLOT_SECONDS = 600.0
+SLOT_SECONDS = 1800.0
 SLOT_NUMBERS = float(1 << 20)  #: float32 holds them all; they begin again after 20 years
 SAME_SHARE, SAME_SECONDS = np.float32(0.1), np.float32(3.0)  #: by which two periods may differ
 OPEN, PEAK, HELD, SLOT, SINCE, LENGTH, PERIOD, REGULAR, LONGEST = map(

@@ -35,10 +35,10 @@ enum { FORMULAS_KNOWN(AS_PLACE) FORMULAS };
 enum { MOST_PARTS = 6, NO_PART = -1 }; /* of a formula */
 
 /* filters.worker.inputs.bursts: seconds, parts of the load, seconds of a slot */
-#define BURST_LEAST 4.0f
+#define BURST_LEAST 3.0f
 #define BURST_MOST 15.0f
 #define BURST_FALL 0.1f
-#define BURST_SLOT_SECONDS 600.0
+#define BURST_SLOT_SECONDS 1800.0
 #define BURST_SLOT_NUMBERS 1048576.0
 #define BURST_SAME_SHARE 0.1f
 #define BURST_SAME_SECONDS 3.0f

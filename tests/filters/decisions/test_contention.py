@@ -49,6 +49,12 @@ def test_busy_is_not_bad_and_waiting_is() -> None:
     assert ask(node(0.3, 0.2)).outcome is NOT_HOT  # a host that is idle has no work to give away
 
 
+def test_fresh_plateau_that_harms_is_no_saturation() -> None:
+    waiting = reading(WAITING, [0.0] * 26 + [0.1] * 4, mean=0.06)
+    lately = reading(CPU, [0.6] * 26 + [0.95] * 4, mean=0.76)
+    assert ask(host("h", extra={CPU: lately, WAITING: waiting})).outcome is HOT
+
+
 def test_level_decides_where_waiting_is_unknown() -> None:
     for cpu, outcome in ((0.95, HOT), (0.5, NOT_HOT)):
         verdict = ask(node(cpu))

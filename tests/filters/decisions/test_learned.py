@@ -68,7 +68,7 @@ def burst(seconds: int, every: int = 120) -> list[float]:
 
 
 def test_host_with_bursts_is_hot_when_it_lasts_longer_than_those() -> None:
-    habit = burst(6) * 2
+    habit = burst(6)
     assert HOT in outcomes(habit)  # nothing is known of it yet
     assert HOT not in outcomes(habit + burst(6) * 5)[len(habit) :]
     after = outcomes(habit + [0.95] * 60)[len(habit) :]

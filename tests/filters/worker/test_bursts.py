@@ -14,7 +14,7 @@ from filters.worker.inputs import bursts
 from filters.worker.inputs.bursts import Step
 
 COUNTED = 8
-HOUR = 3600
+HOURS = 3 * 3600
 
 
 def learned(load: Sequence[float | None], began: float = 0.0) -> dict[str, float]:
@@ -37,12 +37,12 @@ def burst(seconds: int, every: int = 60, height: float = 0.95) -> list[float]:
     return [height] * seconds + [0.5] * (every - seconds)
 
 
-def test_bursts_of_the_last_hour_are_known() -> None:
-    found = learned(burst(5) + burst(6, height=0.98) + burst(3) + burst(20))
+def test_bursts_of_the_last_three_hours_are_known() -> None:
+    found = learned(burst(5) + burst(6, height=0.98) + burst(2) + burst(20))
     assert (found["longest"], found["count"], found["open"]) == (6.0, 2.0, 0.0)  # no spike, and no overload
     assert found["height"] == pytest.approx(0.98)
-    assert learned(burst(6) + [0.5] * (HOUR - 700))["longest"] == 6.0
-    later = learned(burst(6) + [0.5] * (HOUR + 600))
+    assert learned(burst(6) + [0.5] * (HOURS - 1900))["longest"] == 6.0
+    later = learned(burst(6) + [0.5] * (HOURS + 1800))
     assert (later["longest"], later["count"], later["height"]) == (0.0, 0.0, 0.0)
 
 
@@ -79,12 +79,12 @@ def test_what_is_learned_is_its_transcription(runs: list[tuple[float | None, int
         if value is None:
             continue
         if seconds and value < 0.8:
-            if 4 <= seconds <= 15:
-                found.append(((began + second) // 600, seconds))
+            if 3 <= seconds <= 15:
+                found.append(((began + second) // 1800, seconds))
             seconds = 0
         elif seconds or value > 0.9:
             seconds += 1
-    now = (began + len(load) - 1) // 600
+    now = (began + len(load) - 1) // 1800
     lately = [length for slot, length in found if slot > now - BURST_SLOTS]
     kept = learned(load, began)
     assert (kept["open"], kept["count"]) == (seconds, len(lately))
