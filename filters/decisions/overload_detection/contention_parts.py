@@ -143,7 +143,7 @@ def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, 
         return found
     words = f"{found.words}; its bursts last up to {learned.longest(bursts):.0f} s"
     needed, waited = learned.needed(bursts), 0.0 if waiting is None else waiting.time_above_seconds
-    if found.outcome is not HOT or was_hot or needed is None or waited >= learned.MOST_DELAY:
+    if found.outcome is not HOT or was_hot or needed is None or waited >= learned.MOST_WAITING:
         return found._replace(words=words)
     reason = f"{found.reason}; it may be a burst until it lasts {needed:.0f} s"
     return found._replace(outcome=SUSPECT, words=words, reason=reason)

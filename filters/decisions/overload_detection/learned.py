@@ -1,9 +1,9 @@
 """Learned bursts: how long an excursion must last to be none of them (pure).
 
 A host that has had a burst in the last three hours, or whose next one is due, is hot only when the present excursion is
-longer than the longest of them by SPARE. That delays a confirmation by MOST_DELAY at most, and never cancels it: an
-excursion is no burst MOST_DELAY after a plateau would confirm it, nor is a load that exceeds its threshold for as long
-in three quarters of k of n, on and off.
+longer than the longest of them by SPARE. That delays a confirmation by 12 s at most, and never cancels it: an excursion
+is no burst 12 s after a plateau would confirm it, nor is a load that exceeds its threshold for as long in three
+quarters of k of n, on and off. Nor does it delay one for which guests have waited for MOST_WAITING.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from acquisition.model.inputs import Bursts
 from filters.decisions.verdict import Figure
 
-MOST_DELAY = 12.0  #: seconds, by which a confirmation is delayed at most
 SPARE = 2.0
-_LONGEST = 15.0  #: seconds of an excursion that a plateau, after 4 s, would confirm MOST_DELAY earlier
+MOST_WAITING = 8.0  #: seconds for which guests wait beyond the limit without a break, whatever was learned
+_LONGEST = 15.0  #: seconds of an excursion that a plateau, after 4 s, would confirm 12 s earlier
 _HELD = 8.0  #: seconds that k of n is held; it takes 2 s longer than a plateau, and 2 s in a row may lie below
 _REGULAR = 2  #: equal periods that make a period
 _SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time

@@ -1,4 +1,4 @@
-"""Learned bursts delay an alarm by 12 s at most, and never one that guests wait for as long."""
+"""Learned bursts delay an alarm by 12 s at most, and none for which guests wait for 8 s."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_bursts_that_grow_are_hot_once_they_are_overloads() -> None:
     assert hot == [14, 15, 16, 17, 18, 19]
 
 
-def test_waiting_is_hot_after_twelve_seconds_whatever_was_learned() -> None:
+def test_waiting_is_hot_after_eight_seconds_whatever_was_learned() -> None:
     habit = burst(14) * 3
     for load in (0.95, 0.89):
         busy = [*habit, *[load] * 30]
         waiting = [0.0] * len(habit) + [0.2] * 30
         after = outcomes(busy, True, waiting)[len(habit) :]
-        assert after.index(HOT) <= 12
+        assert after.index(HOT) <= 8
         assert set(after[after.index(HOT) :]) == {HOT}
 
 
