@@ -55,9 +55,10 @@ examples:
 targets: hot p50 4.6 s and p95 5 s, suspect p95 3 s; with an interval of 2 s hot p95 7 s"""
 
 
-class Told(NamedTuple):
-    """One step: when it began, when the first answer was there that called the host suspect or hot, and hot, and the
-    end of the sample that the latter is of; seconds since 1970, None where none did."""
+class Detection(NamedTuple):
+    """Detection of one step, all in seconds since 1970, None where the step was not detected: ``onset``; ``suspected``
+    and ``answered``, the arrival of the first answer with the host suspect or hot, and hot; ``sampled``, the end of the
+    sample behind ``answered``."""
 
     onset: float
     suspected: float | None = None
@@ -95,7 +96,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         roles = {"service": [service.pid], "filter": [child.pid], "shards": shards.pids}
         before = usage.read(roles)
         fresh.send({"do": "begin"})
-        told = _watched(given, hosts, service)
+        detections = _watched(given, hosts, service)
         cores = {role: round(value, 4) for role, value in usage.cores(before, usage.read(roles)).items()}
         fresh.send({"do": "end"})
         readable = fresh.receive(_ANSWER_SECONDS)["freshness_ms"]
@@ -104,7 +105,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     return {
         "hosts": given.hosts,
         "interval": given.interval,
-        **figures_of(told),
+        **figures_of(detections),
         "readable_ms": readable,
         "cores": cores,
         "frames_late_seconds": round(counts["lag_seconds"], 3),
@@ -112,14 +113,14 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _watched(given: argparse.Namespace, hosts: Child, service: Service) -> list[Told]:
+def _watched(given: argparse.Namespace, hosts: Child, service: Service) -> list[Detection]:
     """All steps of a run."""
     shape = shape_of(given.interval)
     begin = time.time() + _LEAD_SECONDS
     onsets = onsets_of(begin, given.hosts, given.steps, shape, given.seed)
     hosts.send({"do": "step", "onsets": onsets, "hold": shape.hold})
     pending = sorted((onset, host_name(index)) for index, moments in enumerate(onsets) for onset in moments)
-    found: list[Told] = []
+    found: list[Detection] = []
     waiting: dict[str, float] = {}
     suspected: dict[str, float] = {}
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=_ANSWER_SECONDS)
@@ -139,9 +140,9 @@ def _watched(given: argparse.Namespace, hosts: Child, service: Service) -> list[
             for each in answer["hot"]:
                 if (name := each["host"]) in waiting:
                     sampled = answer["now"] - each["age_seconds"]
-                    found.append(Told(waiting.pop(name), suspected.pop(name), now, sampled))
+                    found.append(Detection(waiting.pop(name), suspected.pop(name), now, sampled))
             for name in [name for name, onset in waiting.items() if now > onset + shape.hold]:
-                found.append(Told(waiting.pop(name), suspected.pop(name, None)))
+                found.append(Detection(waiting.pop(name), suspected.pop(name, None)))
     return found
 
 
@@ -153,15 +154,16 @@ def _ask(connection: http.client.HTTPConnection) -> dict[str, Any]:
     return found
 
 
-def figures_of(told: Sequence[Told]) -> dict[str, Any]:
+def figures_of(detections: Sequence[Detection]) -> dict[str, Any]:
     """Figures of the steps of a run; parts of delays are of those that were detected."""
-    known = [(each.onset, each.sampled, each.answered) for each in told if each.sampled and each.answered]
+    triples = [(each.onset, each.sampled, each.answered) for each in detections]
+    known = [(onset, sampled, answered) for onset, sampled, answered in triples if sampled and answered]
     delays = [answered - onset for onset, _, answered in known]
     return {
-        "steps": len(told),
-        "not_told": len(told) - len(known),
+        "steps": len(detections),
+        "not_detected": len(detections) - len(known),
         "in_time": sum(delay <= _IN_TIME for delay in delays),
-        "suspect_seconds": _quantiles([each.suspected - each.onset for each in told if each.suspected]),
+        "suspect_seconds": _quantiles([suspected - onset for onset, suspected, *_ in detections if suspected]),
         "delay_seconds": _quantiles(delays),
         "rule_seconds": _quantiles([sampled - onset for onset, sampled, _ in known]),
         "rest_seconds": _quantiles([answered - sampled for _, sampled, answered in known]),
@@ -189,7 +191,7 @@ def _missed(figures: dict[str, Any]) -> list[str]:
 def _text(document: dict[str, Any]) -> list[str]:
     rows = [
         f"{document['hosts']} hosts, a sample every {document['interval']:g} s; {document['steps']} steps, "
-        f"{document['in_time']} detected within {_IN_TIME:g} s, {document['not_told']} not at all"
+        f"{document['in_time']} detected within {_IN_TIME:g} s, {document['not_detected']} not at all"
     ]
     for name, what in (
         ("suspect_seconds", "onset to the answer: suspect"),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 BASE, STEP, DEVIATION, CORRELATION = 0.6, 0.35, 0.02, 0.5
 _ANYWHERE = 10.0  #: seconds of a cycle within which its step begins
 _CALM_SECONDS, _CALM_TICKS = 25.0, 2  #: between two steps at least: the average has then forgotten the one before
-_TICKS = 10  #: that a step lasts at least: one that is not told within them is missed
+_TICKS = 10  #: shortest step in ticks; a step that is not detected within it is missed
 _SECONDS = 20.0  #: longer than what a rule learns as a burst of its host (filters.worker.inputs.bursts)
 
 

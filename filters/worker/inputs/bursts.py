@@ -1,9 +1,9 @@
 """Bursts of a host's CPU: the numpy definition of what the native step learns.
 
 An excursion lasts from a value above the threshold until one that is FALL below it. One of LEAST to MOST seconds is a
-burst; shorter ones are spikes, longer ones overloads, and neither is learned. Of the last three hours the
-longest burst, how many there were and how high they were are kept in slots of half an hour, and of bursts that come at
-equal times the period. What is kept has the names of ``acquisition.wire.records.inputs.BURST_FIGURES``.
+burst; shorter ones are spikes, longer ones overloads, and neither is learned. Of the last three hours the longest
+burst, how many there were and how high they were are kept in slots of half an hour, and of bursts that come at equal
+times the period. What is kept has the names of ``acquisition.wire.records.inputs.BURST_FIGURES``.
 """
 
 from __future__ import annotations
