@@ -253,21 +253,21 @@ def test_quick_run_prints_and_saves_every_figure(tmp_path, monkeypatch, capsys):
     page = tmp_path / "detection.md"
     page.write_text(report.PAGE.read_text())
     monkeypatch.setattr(report.write, "__defaults__", (page,))
-    command = ["--quick", *sizes, "--save", "short", "--report", "--keep", str(tmp_path / "kept")]
+    command = ["--quick", *sizes, "--report", "--keep", str(tmp_path / "kept")]
     assert program.main([*command, *only]) == 0
     printed = capsys.readouterr().out
     assert "Alibaba 2018 at 0.5: void, machine_usage.csv" in printed
-    document = json.loads((tmp_path / "short.json").read_text())
+    document = json.loads((tmp_path / "decisions.json").read_text())
     assert {row["judge"] for row in document["watching"]} >= {"contention", "Sandpiper at 10 s", "Neat at 5 min"}
     assert {row["choosing"] for row in document["closed"]} == {"ours", "own"}
     for name in ("detection", "closed"):
-        assert (tmp_path / f"short-{name}.png").stat().st_size > 5_000
+        assert (tmp_path / f"decisions-{name}.png").stat().st_size > 5_000
     for name, table in report.tables(document).items():
         assert table in page.read_text(), name
     monkeypatch.setattr(program.watching, "run", None)  # nothing is run twice
     monkeypatch.setattr(program.closed, "run", None)
     assert program.main([*command, *only[:2]]) == 0
-    again = json.loads((tmp_path / "short.json").read_text())
+    again = json.loads((tmp_path / "decisions.json").read_text())
     assert (again["watching"], again["closed"]) == (document["watching"], document["closed"])
 
 
@@ -291,6 +291,7 @@ def test_a_page_without_a_place_for_a_table_is_refused(tmp_path, monkeypatch):
         ("--only none", "'none': expected one of noise"),
         ("--rule none", "'none': expected one of"),
         ("--seconds 5", "600"),
+        ("--save mine --report", "--save decisions"),
     ],
 )
 def test_wrong_options_name_what_is_expected(options, words, capsys):
