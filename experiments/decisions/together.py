@@ -29,10 +29,10 @@ def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answ
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until all workers are known
     try:
         with ProcessPoolExecutor(jobs, get_context("fork"), _begin) as pool:
-            answers = pool.map(_call, items)
+            answers = [pool.submit(_call, item) for item in items]
             try:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-                return list(answers)
+                return [answer.result() for answer in answers]
             except BaseException:
                 for worker in active_children():
                     worker.kill()  # else the run that each is at would be waited for

@@ -24,6 +24,9 @@ def from_file(path: Path) -> tuple[Scenario, ...]:
         raise NoInputError(f"{path}: cannot be read: {error}") from error
     if not found or not all(isinstance(each, Scenario) for each in found):
         raise DataError(f"{path}: expected SCENARIOS, a list of Scenario")
+    for each in found:
+        if min(each.interval, each.cores) < 1 or not (0.0 <= each.gaps <= 0.5 and 0.0 <= each.invalid <= 1.0):
+            raise DataError(f"{path}: {each.name}: interval and cores from 1, gaps to 0.5, invalid to 1")
     return tuple(found)
 
 

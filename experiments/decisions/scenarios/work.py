@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from acquisition.errors import DataError
 from acquisition.model import codes
 from experiments.decisions.arrays import Doubles, Floats
 
@@ -74,8 +75,15 @@ class Scenario(NamedTuple):
     delay: bool = True
 
     def work(self, seed: int, size: Size) -> Work:
-        """The work of one seed, the same each time. Raises Void."""
-        return self.build(_generator(self.name, seed), size)
+        """The work of one seed, the same each time. Raises Void, and DataError for what is no work."""
+        found, shape = self.build(_generator(self.name, seed), size), (size.seconds, size.hosts)
+        for name, values in found._asdict().items():
+            if values.shape != shape:
+                raise DataError(f"scenario {self.name}: {name} of shape {values.shape}, expected {shape}")
+        total = found.spread + found.bursts
+        if not (np.isfinite(total) & (total >= 0.0)).all():
+            raise DataError(f"scenario {self.name}: work must be finite and not negative")
+        return found
 
     def faults(self, seed: int, size: Size) -> Faults:
         """Samples that are missing or invalid: gaps last 1 to 20 s and never touch, invalid samples are single."""
