@@ -98,6 +98,7 @@ class _Recent:
     def __init__(self) -> None:
         self._step = 0
         self._kept: dict[str, Floats] = {}  #: raw values and averages (2, ticks, rows), NaN where not valid
+        self._in_order: dict[str, Floats] = {}  #: the same, oldest first, of those that were asked for
 
     def take(self, block: Block, inputs: InputsTable) -> None:
         """Remember a tick."""
@@ -118,13 +119,16 @@ class _Recent:
             self._kept[metric][:, never_came] = np.nan
             self._kept[metric][:, inputs.head.step % RECENT_TICKS] = np.where(valid, (last, mean), np.nan)
         self._step = inputs.head.step
+        self._in_order.clear()
 
     def put(self, reading: Reading, row: int) -> Reading:
         """The reading with its last values."""
         if reading.metric not in self._kept:
             return reading
         oldest = self._step + 1 - RECENT_TICKS
-        raw, means = np.roll(self._kept[reading.metric][:, :, row], -oldest, axis=1)
+        if reading.metric not in self._in_order:
+            self._in_order[reading.metric] = np.roll(self._kept[reading.metric], -oldest, axis=1)
+        raw, means = self._in_order[reading.metric][:, :, row]
         there = np.flatnonzero(~np.isnan(raw))
         return reading._replace(
             recent=raw[there].tolist(), recent_means=means[there].tolist(),

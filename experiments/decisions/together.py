@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import pickle
@@ -59,7 +60,8 @@ def kept(directory: Path | None, key: object, run: Callable[[], Answer]) -> Answ
 
 
 def _begin() -> None:
-    """A worker ends when the pool says so, and not by what ends the program."""
+    """A worker ends when the pool says so, and not by what ends the program. It makes little that is cyclic."""
+    gc.set_threshold(100_000)
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

@@ -60,7 +60,7 @@ class TickInputs:
             if derived is None:
                 return None
             reading = _of_derived(metric, block, derived, inputs)
-        else:
+        elif inputs is not None:
             reading = reading._replace(inputs=inputs)
         recent = self._recent.get(owner)
         if recent is None or reading.inputs is None:

@@ -106,10 +106,10 @@ class InputsTable:
         cell, cells = column * self.rows + row, head.columns * self.rows
         names = wire.figure_names(head.figures)
         cusum, time_above, *others = _strided(cells, len(names)).unpack_from(data, at.figures + 4 * cell)
-        known = [value if math.isfinite(value) else None for value in others]
+        known = list(map(finite, others))
         lowest, highest = known[:2] if head.figures & wire.PLATEAU else _NO_PLATEAU
         median, mad, q1, q3 = known[-4:] if head.figures & wire.ORDER_STATISTICS else _NO_ORDER
-        valid, counted, above = (data[at.counts + place * cells + cell] for place in range(3))
+        valid, counted, above = data[at.counts + cell : at.counts + len(wire.COUNTS) * cells : cells]
         return DecisionInputs(
             head.window, valid, above, _FLOAT.unpack_from(data, at.thresholds + 4 * column)[0], time_above, cusum,
             median, mad, q1, q3, _DOUBLE.unpack_from(data, at.since + 8 * row)[0], data[at.seen + row] < head.window,
