@@ -1,15 +1,22 @@
 """Tree of files like /proc for one emulated host: counters, processes, VMs.
 
 Files are overwritten in place, so that descriptors that are kept open read the new content, as those of /proc do. Only
-what the exporters and the probe read is there. A host has two CPUs, and runs for ten days when it is made.
+what the exporters and the probe read is there. A host has two CPUs, and runs for ten days when it is made. How much
+work waits follows from the load (``experiments.decisions.contention``), and run queue and CPU pressure say so. The
+delay of vCPUs is not there.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+
+from experiments.decisions.contention import uneven_wait
 
 CPUS, HERTZ = 2, 100
 VCPUS = 2  #: of each VM
@@ -48,6 +55,7 @@ class HostTree:
         self._up = _UP_SECONDS
         self._user = [4e6] * CPUS  # clock ticks
         self._idle = [7e7] * CPUS
+        self._pressure = 0.0  # seconds
         self._blind = False
         self._vms: dict[str, Vm] = {}
         self._used: dict[int, float] = {}  # clock ticks by pid
@@ -101,7 +109,9 @@ class HostTree:
             self._idle[cpu] += (1.0 - busy / CPUS) * seconds * HERTZ
         for pid, used in {**running, **others}.items():
             self._used[pid] = self._used.get(pid, 0.0) + used * seconds * HERTZ
-        self._write_host(busy, now)
+        waiting = float(uneven_wait(np.array([busy / CPUS]), CPUS)[0]) * busy
+        self._pressure += (1.0 - math.exp(-waiting)) * seconds
+        self._write_host(busy, math.floor(busy + waiting + self._chance.random()), now)
         for number, name in enumerate(OTHERS):
             self._write_process(1 if number == 0 else 100 + number, name, 100, 1)
         for vm in self._vms.values():
@@ -112,23 +122,24 @@ class HostTree:
         while self._files:
             os.close(self._files.popitem()[1])
 
-    def _write_host(self, busy: float, now: float) -> None:
+    def _write_host(self, busy: float, runnable: int, now: float) -> None:
         lines = [_cpu("", sum(self._user), sum(self._idle))]  # guest time is a part of user time
         lines += [_cpu(str(cpu), self._user[cpu], self._idle[cpu]) for cpu in range(CPUS)]
         counted = int(self._up * 1000)
         boot = int(now + self.ahead - self._up)
         stat = f"intr {counted} 0\nctxt {2 * counted}\nbtime {boot}\nprocesses {self._next}\n"
-        stat += f"procs_running {1 + round(busy)}\nprocs_blocked 0\nsoftirq {counted} 0 0 0 0 0 0 0 0 0 0\n"
+        stat += f"procs_running {runnable}\nprocs_blocked 0\nsoftirq {counted} 0 0 0 0 0 0 0 0 0 0\n"
         self._write(self._proc / "stat", "" if self._blind else "".join(lines) + stat)
         used = 2_000_000 + _VM_KB * len(self._vms)
         self._write(self._proc / "meminfo", _meminfo(used))
         self._write(self._proc / "vmstat", f"pswpin 0\npswpout 0\npgpgin {counted}\npgpgout {counted}\noom_kill 0\n")
-        self._write(self._proc / "loadavg", f"{busy:.2f} {busy:.2f} {busy:.2f} {1 + round(busy)}/99 {self._next}\n")
+        self._write(self._proc / "loadavg", f"{busy:.2f} {busy:.2f} {busy:.2f} {runnable}/99 {self._next}\n")
         self._write(self._proc / "uptime", f"{self._up:.2f} {sum(self._idle) / HERTZ:.2f}\n")
         self._write(self._proc / "net/dev", _net(counted * 10))
-        for name in ("cpu", "memory", "io"):
-            zero = "avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-            self._write(self._proc / "pressure" / name, f"some {zero}full {zero}")
+        for name, seconds in (("cpu", self._pressure), ("memory", 0.0), ("io", 0.0)):
+            averages = "avg10=0.00 avg60=0.00 avg300=0.00"  # read by nobody here
+            some = f"some {averages} total={int(seconds * 1e6)}\n"
+            self._write(self._proc / "pressure" / name, f"{some}full {averages} total=0\n")
 
     def _start(self, pid: int, name: str, words: list[str], started: int = 100) -> None:
         base = self._proc / str(pid)

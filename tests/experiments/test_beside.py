@@ -131,30 +131,33 @@ def test_probe_reads_from_a_tree_what_the_load_says(tmp_path: Path) -> None:
     tree.begin("vm-3")
     facts = HostFacts("host-3", str(tmp_path / "proc"), str(tmp_path / "sys"))
     host, vms = HostSource(HOST, facts), VmSource(VMS, facts, Discovery(facts, Selection(), 0.0))
-    idle, cores = ([metric.name for metric in each.metrics].index(name) for each, name in _COLUMNS)
+    idle, pressure, cores = ([metric.name for metric in each.metrics].index(name) for each, name in _COLUMNS)
+    pressures: list[float] = []
 
-    def sample(second: int) -> tuple[float, list[tuple[str, float]]]:
-        tree.advance(10.0, {"vm-3": 1.4}, time.time())
+    def sample(second: int, used: float = 1.4) -> tuple[float, list[tuple[str, float]]]:
+        tree.advance(10.0, {"vm-3": used}, time.time())
         found = vms.sample(second, second)
         assert found is not None
         rows = found.values[cores :: len(VMS.metrics)]
-        return host.sample(second, second).values[idle], [
-            (entity.name, value) for entity, value in zip(found.entities, rows, strict=True)
-        ]
+        values = host.sample(second, second).values
+        pressures.append(values[pressure])
+        return values[idle], [(entity.name, value) for entity, value in zip(found.entities, rows, strict=True)]
 
     sample(10)
     free, guests = sample(20)
     assert (free, guests) == (pytest.approx(0.25, abs=0.1), [("vm-3", pytest.approx(1.4, abs=0.01))])
+    sample(30, 1.8)
+    assert 0.05 < pressures[1] < 0.3 < pressures[2] < 0.7
     tree.blind(True)
-    assert sample(30)[0] != sample(30)[0]  # NaN
+    assert sample(40)[0] != sample(40)[0]  # NaN
     tree.end("vm-3")
     tree.blind(False)
-    assert sample(40)[1] == []
+    assert sample(50)[1] == []
     for each in (tree, host, vms):
         each.close()
 
 
-_COLUMNS = ((HOST, "cpu_idle_ratio"), (VMS, "cpu_ratio"))
+_COLUMNS = ((HOST, "cpu_idle_ratio"), (HOST, "pressure_cpu_some_ratio"), (VMS, "cpu_ratio"))
 
 
 @pytest.mark.needs("promtool")

@@ -69,6 +69,10 @@ def cpu(host: Host | Vm, parameters: threshold.Parameters, limits: Limits, was_h
     if isinstance(waiting, Verdict):
         found = _by_level(host, busy, level, parameters, waiting.reason)
         found = _with_bursts(found, busy, None, was_hot)
+    elif not (waiting.recent or (waiting.inputs is not None and _counts(waiting.inputs, limits.waiting))):
+        counted = rule_inputs.above(waiting, limits.waiting.high, limits.waiting.n)
+        reason = counted.reason if isinstance(counted, Verdict) else ""
+        return Finding("cpu", ABSTAINED, reason, reason, level.figures)
     else:
         found = _by_waiting(host, busy, level, waiting, parameters, limits, was_hot)
         found = _with_bursts(found, busy, waiting.inputs, was_hot)
@@ -165,7 +169,8 @@ def memory(host: Host | Vm, limits: Limits) -> Finding:
     if traffic is not None:
         figures = tuple(rule_inputs.level_figure(host.readings[metric], True) for metric in (*_SWAP, MEMORY))
         words = f"{host.name} moves {traffic / 1e6:.0f} MB/s from and to swap; {words}"
-        return Finding("memory", HOT, words, f"swap traffic {traffic:.3g} B/s, limit {limits.swap:g}", figures)
+        outcome = HOT if any(_is_held(host.readings[metric]) for metric in _SWAP) else SUSPECT
+        return Finding("memory", outcome, words, f"swap traffic {traffic:.3g} B/s, limit {limits.swap:g}", figures)
     beyond = full if full is not None else pressed
     if beyond is not None:
         return Finding("memory", SUSPECT, words, beyond.reason, beyond.figures, beyond.excess)
@@ -209,7 +214,15 @@ def _beyond(host: Host | Vm, limit: threshold.Parameters) -> Verdict | None:
     if reading.mean <= limit.high and _newest(reading) <= limit.high:
         return None
     verdict = threshold.judge(host, limit)
+    if verdict.outcome is HOT and not _is_held(reading):
+        return verdict._replace(outcome=SUSPECT)
     return None if verdict.outcome is ABSTAINED else verdict
+
+
+def _is_held(reading: Reading) -> bool:
+    """Whether the average exceeds its standard deviation, as it does when a level has been held for 0.7 of the time
+    constant, and not after a single value however high."""
+    return reading.deviation is None or (reading.mean or 0.0) > reading.deviation
 
 
 def _is_suspect(reading: Reading, limit: threshold.Parameters) -> bool:
@@ -229,8 +242,12 @@ def _newest(reading: Reading) -> float:
 def _lasting(reading: Reading, limit: threshold.Parameters) -> float | None:
     """For how long the limit has been exceeded, where the filter counts against this one."""
     inputs = reading.inputs
-    known = inputs is not None and abs(inputs.threshold - limit.high) < _SAME
-    return inputs.time_above_seconds or None if inputs is not None and known else None
+    return inputs.time_above_seconds or None if inputs is not None and _counts(inputs, limit) else None
+
+
+def _counts(inputs: DecisionInputs, limit: threshold.Parameters) -> bool:
+    """Whether the filter counts values above this limit."""
+    return abs(inputs.threshold - limit.high) < _SAME
 
 
 def _busy_for(busy: Reading, limit: threshold.Parameters) -> float | None:

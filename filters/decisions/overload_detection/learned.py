@@ -3,7 +3,8 @@
 A host that has had a burst in the last three hours, or whose next one is due, is hot only when the present excursion is
 longer than the longest of them by SPARE. That delays a confirmation by 12 s at most, and never cancels it: an excursion
 is no burst 12 s after a plateau would confirm it, nor is a load that exceeds its threshold for as long in three
-quarters of k of n, on and off. Nor does it delay one for which guests have waited for MOST_WAITING.
+quarters of k of n, on and off. Nor does it delay one for which guests have waited for MOST_WAITING, nor bursts that
+fill a quarter of the time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from filters.decisions.verdict import Figure
 SPARE = 2.0
 MOST_WAITING = 8.0  #: seconds for which guests wait beyond the limit without a break, whatever was learned
 _LONGEST = 15.0  #: seconds of an excursion that a plateau, after 4 s, would confirm 12 s earlier
+_OFTEN = 4.0  #: bursts that come again within so many times their length are an overload with breaks
 _HELD = 8.0  #: seconds that k of n is held; it takes 2 s longer than a plateau, and 2 s in a row may lie below
 _REGULAR = 2  #: equal periods that make a period
 _SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time
@@ -24,7 +26,7 @@ def needed(bursts: Bursts) -> float | None:
     habit = longest(bursts)
     if not habit or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
         return None
-    if bursts.open_seconds and bursts.held_seconds > _HELD:
+    if is_often(bursts) or (bursts.open_seconds and bursts.held_seconds > _HELD):
         return None
     limit = min(habit + SPARE, _LONGEST)
     return limit if bursts.open_seconds <= limit else None
@@ -33,6 +35,12 @@ def needed(bursts: Bursts) -> float | None:
 def longest(bursts: Bursts) -> float:
     """How long a burst lasts at most: the longest of the last hours, or the one that is due."""
     return max(bursts.longest_seconds, bursts.last_seconds if is_due(bursts) else 0.0)
+
+
+def is_often(bursts: Bursts) -> bool:
+    """Whether three bursts follow each other so closely that they fill a quarter of the time."""
+    again = bursts.since_seconds - bursts.open_seconds
+    return 0.0 < max(again, bursts.period_seconds) <= _OFTEN * bursts.last_seconds
 
 
 def is_due(bursts: Bursts) -> bool:

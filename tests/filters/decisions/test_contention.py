@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquisition.model.derived import WAITING
+from acquisition.model.inputs import DecisionInputs
 from filters.decisions.overload_detection import contention, threshold
 from filters.decisions.overload_detection.contention import RULE
 from filters.decisions.overload_detection.rule_inputs import level
@@ -105,6 +107,32 @@ def test_first_value_beyond_a_limit_is_suspect() -> None:
     assert ask(host("h", cpu=0.85, extra={WAITING: first})).outcome is SUSPECT
     assert ask(host("h", cpu=0.75, extra={WAITING: first})).outcome is NOT_HOT
     assert ask(host("h", cpu=0.85, extra={WAITING: first._replace(validity="RANGE")})).outcome is NOT_HOT
+
+
+@pytest.mark.parametrize(
+    ("signal", "value"),
+    [("cpu_steal_ratio", 0.6), ("pressure_memory_some_ratio", 0.6), ("swap_in_bytes_per_second", 6e7)],
+)
+def test_single_value_is_suspect_and_one_that_stays_is_hot(signal: str, value: float) -> None:
+    mean, variance, found = 0.0, 0.0, []
+    for last in [0.0, value, 0.0, 0.0, *[value] * 5]:
+        part = 1.0 - math.exp(-1.0 / 5.0)  # the filter's averages at one value a second
+        variance = (1.0 - part) * (variance + part * (last - mean) ** 2)
+        mean += part * (last - mean)
+        shown = reading(signal, mean=mean, deviation=math.sqrt(variance), last=last)
+        calm = {WAITING: constant(WAITING, 0.0), "swap_out_bytes_per_second": constant("swap_out_bytes_per_second", 0.0)}
+        found.append(ask(host("h", cpu=0.3, extra={**calm, signal: shown})).outcome)
+    assert HOT not in found[:6]
+    assert found[1] is SUSPECT
+    assert found[-1] is HOT
+
+
+@pytest.mark.parametrize("kept", [None, inputs(threshold=0.1, above=8, counted=8, counted_valid=8)])
+def test_waiting_that_the_filter_does_not_count_abstains(kept: DecisionInputs | None) -> None:
+    waiting = reading(WAITING, mean=0.3, last=0.3, inputs=kept)
+    verdict = ask(host("h", cpu=0.85, cores=4.0, extra={WAITING: waiting}))
+    assert verdict.outcome is ABSTAINED
+    assert WAITING in verdict.reason
 
 
 def test_unknown_cpu_abstains_unless_another_part_is_hot() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,14 @@ def test_waiting_is_hot_after_eight_seconds_whatever_was_learned() -> None:
         after = outcomes(busy, True, waiting)[len(habit) :]
         assert after.index(HOT) <= 8
         assert set(after[after.index(HOT) :]) == {HOT}
+
+
+@pytest.mark.parametrize(("seconds", "every"), [(7, 16), (6, 15), (4, 12), (7, 28), (12, 22), (14, 24)])
+def test_bursts_that_fill_a_quarter_of_the_time_are_an_overload(seconds: int, every: int) -> None:
+    load = burst(seconds, every) * 20
+    found = outcomes(load, True, [0.3 if value > CALM else 0.0 for value in load])
+    assert HOT in found[-2 * every :]
+    assert HOT not in outcomes(burst(6, 30) * 20)[60:]
 
 
 def test_nightly_job_that_hurts_is_hot_every_night() -> None:
