@@ -27,9 +27,10 @@ from experiments.paper.systems import (
 )
 
 _SETS = 32
-_BASELINE, _BASELINE_QUICK = (1, 2, 4, 8, 16, 24), (1, 4)
+_BASELINE, _BASELINE_QUICK = (1, 2, 4, 8, 16, 24, 48), (1, 4)
 _OURS, _OURS_QUICK = (1, 16, 64, 250, 1000, 5000, 10_500), (1, 64, 1000)
 _DATA_CENTER = Load(hosts=100, sets=101, metrics=5)  #: 50,500 samples/s: the introduction of the paper
+_COLLAPSE = 16  #: hosts, in the paper
 _FULL = 0.9  #: of a core: a database that takes so much of it is at its end
 _N_APP, _PAPER_RATE = 50_000, 7680
 _GOAL_RATE, _GOAL_CORES = 5e6, 0.2
@@ -110,7 +111,7 @@ def _findings(records: Records) -> Sequence[Finding]:
     needed = {system: _needed(rates[system], at_full[system]) for system in SYSTEMS}
     network = {system: _highest(series, system, "network") for system in SYSTEMS}
     link, most, ours, cores = network[BASELINE], at_full[BASELINE], rates[SHARDPULSE], _cores(records)
-    busiest = _highest(series, BASELINE, "cpu")
+    busiest, stored = _highest(series, BASELINE, "cpu"), series.of(BASELINE, DATABASE, KEPT_UP).over("h")
     why = (
         "one core of today executes some ten times as many INSERTs per second, and the probes of all hosts run on this "
         "machine: what ends the series is their memory, or the number of hosts that were tried"
@@ -118,8 +119,9 @@ def _findings(records: Records) -> Sequence[Finding]:
     return [
         compare(
             f"what ends the series with {_SETS} resource sets on each host",
-            "memory and CPU of the database at 16 hosts", {system: _ended(series, system) for system in SYSTEMS},
-            None if busiest is None else busiest > _FULL, why,
+            f"memory and CPU of the database at {_COLLAPSE} hosts",
+            {system: _ended(series, system) for system in SYSTEMS},
+            None if busiest is None or max(stored, default=0) < _COLLAPSE else busiest > _FULL, why,
         ),
         compare(
             f"samples/s of one database, all of them stored, against N_app = {_N_APP:,}", f"{_PAPER_RATE:,}", rates,
@@ -150,8 +152,8 @@ def _says(records: Records) -> tuple[str, str]:
     series = of_sets(records)
     rates = [shown(best_rate(series, system)) for system in SYSTEMS]
     return (
-        f"The paper's database collapsed at 16 hosts and {_PAPER_RATE:,} samples/s; here the baseline's stored "
-        f"{rates[0]} samples/s and that of shardpulse {rates[1]} without loss.",
+        f"The paper's database collapsed at {_COLLAPSE} hosts and {_PAPER_RATE:,} samples/s; here the baseline's "
+        f"stored {rates[0]} samples/s and that of shardpulse {rates[1]} without loss.",
         f"Baseline: {_ended(series, BASELINE)}; a database of shardpulse takes one frame per host and second, whatever "
         "the number of resource sets in it.",
     )

@@ -222,7 +222,7 @@ def _beyond(host: Host | Vm, limit: threshold.Parameters) -> Verdict | None:
 def _is_held(reading: Reading) -> bool:
     """Whether the average exceeds its standard deviation, as it does when a level has been held for 0.7 of the time
     constant, and not after a single value however high."""
-    return reading.deviation is None or (reading.mean or 0.0) > reading.deviation
+    return (reading.mean or 0.0) > (reading.deviation or 0.0)
 
 
 def _is_suspect(reading: Reading, limit: threshold.Parameters) -> bool:
