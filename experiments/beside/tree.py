@@ -111,7 +111,7 @@ class HostTree:
             self._used[pid] = self._used.get(pid, 0.0) + used * seconds * HERTZ
         waiting = float(uneven_wait(np.array([busy / CPUS]), CPUS)[0]) * busy
         self._pressure += (1.0 - math.exp(-waiting)) * seconds
-        self._write_host(busy, math.floor(busy + waiting + self._chance.random()), now)
+        self._write_host(busy, math.floor(1.0 + busy + waiting + self._chance.random()), now)
         for number, name in enumerate(OTHERS):
             self._write_process(1 if number == 0 else 100 + number, name, 100, 1)
         for vm in self._vms.values():

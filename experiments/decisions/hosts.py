@@ -74,7 +74,7 @@ class Hosts:
         worst = nothing.copy()
         np.maximum.at(worst, self.place, done.delay)
         values = {
-            RUNNABLE: done.runnable,
+            RUNNABLE: done.runnable + 1.0,  # the probe, which reads it
             "swap_in_bytes_per_second": nothing,
             "swap_out_bytes_per_second": nothing,
             "cpu_idle_ratio": 1.0 - done.busy,

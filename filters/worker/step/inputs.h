@@ -130,7 +130,7 @@ static float extra_or(float absent, int part, const float *row, const uint8_t *c
 
 static float waiting_share(float busy, float count, float runnable, float suffering, float pressure)
 {
-    float queued = maximum(maximum(pressure, runnable - count), 0.0f);
+    float queued = maximum(maximum(pressure, runnable - count - 1.0f), 0.0f);
     float waiting = suffering * (float)(suffering > 0.0f) + queued * (float)(suffering <= 0.0f);
     return waiting / maximum(busy * count + waiting, 1e-9f);
 }

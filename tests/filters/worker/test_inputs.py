@@ -261,8 +261,9 @@ def test_derived_metrics_by_hand() -> None:
 @pytest.mark.parametrize(
     ("suffering", "pressure", "runnable", "share"),
     [
-        (0.36, 1.0, 9.0, 0.1), (0.0, 0.2, 5.0, 1.0 / 4.24),  # what guests wait for, and a host without guests
-        (None, 0.36, 4.0, 0.1), (None, 0.2, 5.0, 1.0 / 4.24), (None, None, 5.0, 1.0 / 4.24), (None, None, 3.0, 0.0),
+        (0.36, 1.0, 9.0, 0.1), (0.0, 0.2, 6.0, 1.0 / 4.24),  # what guests wait for, and a host without guests
+        (None, 0.36, 4.0, 0.1), (None, 0.2, 6.0, 1.0 / 4.24), (None, None, 6.0, 1.0 / 4.24),
+        (None, None, 5.0, 0.0), (None, None, 3.0, 0.0),  # one of those that run is the probe
     ],
 )  # fmt: skip
 def test_waiting_share_is_of_the_best_signal(
