@@ -34,7 +34,7 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "redis_server": server(),
         "filter": "C" if native.STEP is not None else "numpy",
-        "packages": {name: _package(name) for name in _PACKAGES},
+        "packages": {name: package(name) for name in _PACKAGES},
     }
 
 
@@ -93,7 +93,8 @@ def _git(root: Path, *arguments: str) -> str | None:
     return done.stdout.strip()
 
 
-def _package(name: str) -> str:
+def package(name: str) -> str:
+    """Version of a Python package; empty where it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

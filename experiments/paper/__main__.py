@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from acquisition.errors import CannotCreateError, UsageError
-from experiments.harness import outcome
+from experiments.harness import machine, outcome
 from experiments.paper import report, run
 from experiments.paper.figure import Extent, Figure
 from experiments.paper.figures import FIGURES
 from experiments.paper.report import Shown
+from experiments.paper.sampler import SAMPLER
 from experiments.processes import needs
 from experiments.processes.program import program
 
@@ -81,7 +82,7 @@ def _show(figure: Figure, measured: run.Measured, extent: Extent, directory: Pat
     records = measured.of(figure.points(extent))
     run.write(directory / f"{figure.name}.csv", {figure.name: records.all})
     svg = report.plot(figure, records, directory)
-    return Shown(figure, figure.findings(records), figure.says(records), svg)
+    return Shown(figure, figure.findings(records), figure.says(records), svg, records.of(role=SAMPLER).values)
 
 
 def summary(argv: list[str], shown: Sequence[Shown], failures: list[str], extent: Extent) -> dict[str, Any]:
@@ -99,7 +100,10 @@ def summary(argv: list[str], shown: Sequence[Shown], failures: list[str], extent
 
 def _versions() -> dict[str, str]:
     """Of what only this program uses; empty where it is missing."""
-    return {name: _said([path, "--version"]) if (path := needs.found(name)) else "" for name in ("mariadbd", "vmstat")}
+    programs = ("mariadbd", "vmstat", "fio")
+    return {name: _said([path, "--version"]) if (path := needs.found(name)) else "" for name in programs} | {
+        name: machine.package(name) for name in ("PyMySQL", "simpy", "matplotlib")
+    }
 
 
 def _said(command: list[str]) -> str:

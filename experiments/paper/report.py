@@ -22,12 +22,13 @@ _VALUES = ("what", "paper", "baseline", "shardpulse")
 
 
 class Shown(NamedTuple):
-    """A figure of the report: its findings, two sentences and its plot (SVG)."""
+    """A figure of the report: its findings, two sentences, its plot (SVG), and the cores that sampling took."""
 
     figure: Figure
     findings: Sequence[Finding]
     says: tuple[str, str]
     svg: str
+    sampling: Sequence[float]
 
 
 def plot(figure: Figure, records: Records, directory: Path) -> str:
@@ -86,11 +87,12 @@ def _section(shown: Shown) -> str:
     figure = shown.figure
     origin = f"Section {figure.section} of the paper." if figure.section else "Left open by the paper."
     values = [finding[:4] for finding in shown.findings]
+    sampling = f" Sampling took {max(shown.sampling):.2g} of a core at most." if shown.sampling else ""
     return "\n".join([
         f'<h2 id="{figure.name}">{escape(figure.title)}</h2><p>{origin} {escape(" ".join(shown.says))}</p>',
         shown.svg,
         _table(_VALUES, values),
-        f'<p>Raw data: <code>{figure.name}.csv</code>.</p>',
+        f'<p>Raw data: <code>{figure.name}.csv</code>.{sampling}</p>',
     ])  # fmt: skip
 
 
