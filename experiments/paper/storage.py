@@ -168,7 +168,7 @@ def _says(records: Records) -> tuple[str, str]:
     }
     said = [f"{median:.0f} MB/s{configured[system]}" for system, median in medians.items()]
     return (
-        f"The device moves {', and '.join(said)}, in the median over operations and record sizes.",
+        f"In the median over operations and record sizes the device moves {', '.join(said)}.",
         "Larger records pay the latency of a request less often, which in a guest includes its kernel and qemu, until "
         "the device or the limit is what counts; bars are the deviation between intervals within a point.",
     )

@@ -49,7 +49,7 @@ def test_figure_shows_what_was_measured(tmp_path: Path) -> None:
     plot = Plot()
     STORAGE.draw(plot, records)
     assert [axis.get_title() for axis in plot.axes] == ["sequential write", "sequential read"]
-    assert STORAGE.says(records)[0].startswith("The device moves ")
+    assert " the device moves " in STORAGE.says(records)[0]
 
 
 @pytest.mark.usefixtures("guest")
