@@ -28,6 +28,7 @@ SYSTEM_TOOLS = {
     "openssl": "openssl",
     "chromium": "chromium",
     "qemu-system-x86_64": "qemu-system-x86",
+    "busybox": "busybox-static",
     "debootstrap": "debootstrap",
     "ss": "iproute2",
     "ssh": "openssh-client",

@@ -27,7 +27,8 @@ def lacking(directory: Path) -> str:
     v2 = _V2 / "cgroup.controllers"
     if not (_V1 / "blkio.throttle.read_bps_device").exists() and not (v2.exists() and "io" in v2.read_text().split()):
         return "slowing a device needs the controller blkio (cgroup v1) or io (v2)"
-    return ""
+    groups = _V1 if _V1.exists() else _V2
+    return "" if os.access(groups, os.W_OK) else f"slowing a device needs {groups} writable, which it is not here"
 
 
 def _numbers(directory: Path) -> str:
