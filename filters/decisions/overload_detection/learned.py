@@ -3,8 +3,8 @@
 A host that has had a burst in the last three hours, or whose next one is due, is hot only when the present excursion is
 longer than the longest of them by SPARE. That delays a confirmation by 12 s at most, and never cancels it: an excursion
 is no burst 12 s after a plateau would confirm it, nor is a load that exceeds its threshold for as long in three
-quarters of k of n, on and off. Nor does it delay one for which guests have waited for MOST_WAITING, nor bursts that
-fill a quarter of the time.
+quarters of k of n, on and off. Nor does it delay one for which guests have waited for MOST_WAITING, nor bursts at
+equal times that fill a quarter of them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def longest(bursts: Bursts) -> float:
 
 
 def is_often(bursts: Bursts) -> bool:
-    """Whether three bursts follow each other so closely that they fill a quarter of the time."""
-    again = bursts.since_seconds - bursts.open_seconds
-    return 0.0 < max(again, bursts.period_seconds) <= _OFTEN * bursts.last_seconds
+    """Whether bursts follow each other at equal times, so closely that they fill a quarter of them."""
+    again = max(bursts.since_seconds - bursts.open_seconds, bursts.period_seconds)
+    return bursts.regular >= _REGULAR and again <= _OFTEN * bursts.last_seconds
 
 
 def is_due(bursts: Bursts) -> bool:

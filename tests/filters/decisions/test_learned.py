@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -105,6 +106,12 @@ def test_bursts_that_fill_a_quarter_of_the_time_are_an_overload(seconds: int, ev
     found = outcomes(load, True, [0.3 if value > CALM else 0.0 for value in load])
     assert HOT in found[-2 * every :]
     assert HOT not in outcomes(burst(6, 30) * 20)[60:]
+
+
+def test_overload_with_breaks_is_hot_at_any_pace() -> None:
+    draw = random.Random(1)
+    load = [value for _ in range(80) for value in [0.95] * draw.randint(5, 9) + [CALM] * draw.randint(5, 9)]
+    assert outcomes(load, True, [0.3 if value > CALM else 0.0 for value in load]).count(HOT) > 0.1 * len(load)
 
 
 def test_nightly_job_that_hurts_is_hot_every_night() -> None:
