@@ -84,7 +84,7 @@ class _Planner:
         self.moves: list[Move] = []
         self.refusals: Refusals = {}
         self.state, self._sources, self._method = state, sources, method
-        self._most = method.policy.moves - sum(1 for _ in state.migrations.in_progress(state.now))
+        self._most = method.policy.moves - state.under_way
         self._destinations = Destinations(state, method.placement)
         self._candidates = {host: self._ask(host) for host in sources}
 
@@ -179,12 +179,15 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
     """
     hosts = {host.id: host for host in picture.hosts}
     moving: dict[str, int] = {}
-    leaving, unknown = set[tuple[str, str]](), dict[str, str]()
+    leaving, unknown, under_way = set[tuple[str, str]](), dict[str, str](), set[str]()
     reported = [Transit(each.vm, each.source, each.destination, "") for each in migrations.in_progress(now)]
     known = {each.vm for each in reported} | migrations.released
     for each in (*reported, *(each for each in picture.transits if each.binds and each.vm not in known)):
-        for host_id in {each.source, each.destination} - {each.origin}:
+        ends = {each.source, each.destination} - {each.origin}
+        for host_id in ends:
             moving[host_id] = moving.get(host_id, 0) + 1
+        if not each.origin or all(moving[host_id] <= method.policy.moves_per_host for host_id in ends):
+            under_way.add(each.vm)  # one host may claim to receive any number
         if not each.origin:
             leaving.add((each.source, each.vm))
         elif each.source != each.origin:
@@ -201,7 +204,7 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
             unknown[destination.id] = vm.name if vm is not None else each.vm
     return PlanningState(
         hosts, heat.verdicts, moving, frozenset(leaving), unknown, migrations.touched(), migrations,
-        method.rule, method.parameters, method.policy, now, Mates(hosts),
+        method.rule, method.parameters, method.policy, now, Mates(hosts), len(under_way),
     )  # fmt: skip
 
 
