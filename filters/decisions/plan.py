@@ -232,9 +232,9 @@ def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method:
     source, verdict = state.hosts[vm.host], state.verdicts[vm.host]
     cause = SATURATED if verdict.outcome is Outcome.SATURATED else RELIEF
     cause = MAINTENANCE if vm_constraints.is_evacuated(source) else cause
-    resource, cool = vm_constraints.in_need(source, state), state.parameters.cool
-    used = capacity.used(source, resource)
-    lacking = used - cool if cause is RELIEF and cool is not None and used is not None else None
+    resource = vm_constraints.in_need(source, state)
+    excess = vm_constraints.excess(source, resource, state) or 0.0
+    lacking = excess if cause is RELIEF and excess > 0.0 else None
     if cause is SATURATED:
         verdict = verdict._replace(reason=relief.worn(source, state) or verdict.reason)
     if cause is MAINTENANCE:
