@@ -97,7 +97,7 @@ class _Planner:
             if again is None or self._is_full() or not relief.chosen(each.source.id, [again], self.state, {}):
                 continue
             destination = self._destinations.still(each.destination.id, again.vm, self.state)
-            if destination is not None:
+            if destination is not None and not relief.too_dear(again.vm, destination, self.state):
                 self._propose(again, destination)
 
     def go_on(self) -> None:
@@ -108,13 +108,14 @@ class _Planner:
             waiting.sort(key=self._turn)
             left, failed = self._most - len(self.moves), set[str]()
             for each in waiting[:left]:
-                destination = self._destinations.first(each.vm, self.state)
-                if isinstance(destination, Host):
-                    self._propose(each, destination)
+                found = self._destinations.first(each.vm, self.state)
+                reason = relief.too_dear(each.vm, found, self.state) if isinstance(found, Host) else found
+                if isinstance(found, Host) and not reason:
+                    self._propose(each, found)
                     continue
                 failed.add(each.vm.host)
                 source = self.state.hosts[each.vm.host]
-                self.refusals[source.id, each.vm.id] = Refusal(source, each.vm, destination)
+                self.refusals[source.id, each.vm.id] = Refusal(source, each.vm, reason)
             tries.update(failed)
             waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose again
             for host in (each for each in self._sources if each in failed and tries[each] < self._tries(each)):

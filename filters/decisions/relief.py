@@ -4,7 +4,7 @@ A hot host gives VMs until its rule would no longer call it hot and its level is
 even without all VMs that may move it would stay hot, none moves: the answer says what would help instead. Where a
 figure that decides its verdict cannot be projected, its level decides that, and it gives one VM and is looked at again
 when that has moved and the host has settled. A host that is saturated for long gives one VM after the other while its
-guests wait. A host in maintenance gives all.
+guests wait, of which none takes longer to copy than they have lost. A host in maintenance gives all.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from filters.decisions import capacity
+from filters.decisions.constraints import costs, projection
 from filters.decisions.constraints import hosts as host_constraints
-from filters.decisions.constraints import projection
 from filters.decisions.constraints import vms as vm_constraints
 from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import Host, Vm
@@ -41,7 +41,25 @@ def worn(host: Host, state: PlanningState) -> str:
         return ""
     if waiting < policy.saturated_waiting:
         return ""
-    return f"{verdict.reason}; all together {waiting:.2g} s in every second, for {lasting:.0f} s: a move costs less"
+    words = verdict.reason.removeprefix("saturated without harm: ")
+    return f"{words}; all together {waiting:.2g} s in every second, {_lost(host, state):.0f} s so far"
+
+
+def _lost(host: Host, state: PlanningState) -> float:
+    """Seconds that the guests of a saturated host have waited, all together: it may last as long again."""
+    return (state.verdicts[host.id].lasting or 0.0) * (capacity.waiting(host) or 0.0)
+
+
+def too_dear(vm: Vm, destination: Host, state: PlanningState) -> str:
+    """Why a VM of a saturated host costs more to move than that gains; "" where it does not, or nobody knows."""
+    source = state.hosts[vm.host]
+    if state.verdicts[source.id].outcome is not Outcome.SATURATED or vm_constraints.is_evacuated(source):
+        return ""
+    seconds, gain = costs.duration(vm, source, destination, state.policy), _lost(source, state)
+    if seconds is None or seconds <= gain:
+        return ""
+    words = f"copying it to {destination.name} takes at least {seconds:.0f} s, guests have lost {gain:.0f} s"
+    return f"{words} so far: a smaller VM or more bandwidth would help"
 
 
 def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
