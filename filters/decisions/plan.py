@@ -84,7 +84,7 @@ class _Planner:
         self.moves: list[Move] = []
         self.refusals: Refusals = {}
         self.state, self._sources, self._method = state, sources, method
-        self._most = method.policy.moves - sum(1 for _ in state.migrations.in_progress(state.now))
+        self._most = method.policy.moves - state.under_way
         self._destinations = Destinations(state, method.placement)
         self._candidates = {host: self._ask(host) for host in sources}
 
@@ -97,7 +97,7 @@ class _Planner:
             if again is None or self._is_full() or not relief.chosen(each.source.id, [again], self.state, {}):
                 continue
             destination = self._destinations.still(each.destination.id, again.vm, self.state)
-            if destination is not None:
+            if destination is not None and not relief.too_dear(again.vm, destination, self.state):
                 self._propose(again, destination)
 
     def go_on(self) -> None:
@@ -108,13 +108,14 @@ class _Planner:
             waiting.sort(key=self._turn)
             left, failed = self._most - len(self.moves), set[str]()
             for each in waiting[:left]:
-                destination = self._destinations.first(each.vm, self.state)
-                if isinstance(destination, Host):
-                    self._propose(each, destination)
+                found = self._destinations.first(each.vm, self.state)
+                reason = relief.too_dear(each.vm, found, self.state) if isinstance(found, Host) else found
+                if isinstance(found, Host) and not reason:
+                    self._propose(each, found)
                     continue
                 failed.add(each.vm.host)
                 source = self.state.hosts[each.vm.host]
-                self.refusals[source.id, each.vm.id] = Refusal(source, each.vm, destination)
+                self.refusals[source.id, each.vm.id] = Refusal(source, each.vm, reason)
             tries.update(failed)
             waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose again
             for host in (each for each in self._sources if each in failed and tries[each] < self._tries(each)):
@@ -179,12 +180,15 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
     """
     hosts = {host.id: host for host in picture.hosts}
     moving: dict[str, int] = {}
-    leaving, unknown = set[tuple[str, str]](), dict[str, str]()
+    leaving, unknown, under_way = set[tuple[str, str]](), dict[str, str](), set[str]()
     reported = [Transit(each.vm, each.source, each.destination, "") for each in migrations.in_progress(now)]
     known = {each.vm for each in reported} | migrations.released
     for each in (*reported, *(each for each in picture.transits if each.binds and each.vm not in known)):
-        for host_id in {each.source, each.destination} - {each.origin}:
+        ends = {each.source, each.destination} - {each.origin}
+        for host_id in ends:
             moving[host_id] = moving.get(host_id, 0) + 1
+        if not each.origin or all(moving[host_id] <= method.policy.moves_per_host for host_id in ends):
+            under_way.add(each.vm)  # one host may claim to receive any number
         if not each.origin:
             leaving.add((each.source, each.vm))
         elif each.source != each.origin:
@@ -201,7 +205,7 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
             unknown[destination.id] = vm.name if vm is not None else each.vm
     return PlanningState(
         hosts, heat.verdicts, moving, frozenset(leaving), unknown, migrations.touched(), migrations,
-        method.rule, method.parameters, method.policy, now, Mates(hosts),
+        method.rule, method.parameters, method.policy, now, Mates(hosts), len(under_way),
     )  # fmt: skip
 
 
@@ -229,9 +233,9 @@ def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method:
     source, verdict = state.hosts[vm.host], state.verdicts[vm.host]
     cause = SATURATED if verdict.outcome is Outcome.SATURATED else RELIEF
     cause = MAINTENANCE if vm_constraints.is_evacuated(source) else cause
-    resource, cool = vm_constraints.in_need(source, state), state.parameters.cool
-    used = capacity.used(source, resource)
-    lacking = used - cool if cause is RELIEF and cool is not None and used is not None else None
+    resource = vm_constraints.in_need(source, state)
+    excess = vm_constraints.excess(source, resource, state) or 0.0
+    lacking = excess if cause is RELIEF and excess > 0.0 else None
     if cause is SATURATED:
         verdict = verdict._replace(reason=relief.worn(source, state) or verdict.reason)
     if cause is MAINTENANCE:

@@ -1,10 +1,10 @@
 """Relief of a host: VMs to give away, or the reason for none (pure).
 
 A hot host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
-even without all VMs that may move it would stay hot, none moves: the answer says what would help instead. Where its
-verdict names a figure that cannot be projected it gives one, and is looked at again when that has moved and the host
-has settled. A host that is saturated for long gives one VM after the other while its guests wait. A host in maintenance
-gives all.
+even without all VMs that may move it would stay hot, none moves: the answer says what would help instead. Where a
+figure that decides its verdict cannot be projected, its level decides that, and it gives one VM and is looked at again
+when that has moved and the host has settled. A host that is saturated for long gives one VM after the other while its
+guests wait, of which none takes longer to copy than they have lost. A host in maintenance gives all.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from filters.decisions import capacity
+from filters.decisions.constraints import costs, projection
 from filters.decisions.constraints import hosts as host_constraints
-from filters.decisions.constraints import projection
 from filters.decisions.constraints import vms as vm_constraints
 from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import Host, Vm
@@ -41,7 +41,25 @@ def worn(host: Host, state: PlanningState) -> str:
         return ""
     if waiting < policy.saturated_waiting:
         return ""
-    return f"{verdict.reason}; all together {waiting:.2g} s in every second, for {lasting:.0f} s: a move costs less"
+    words = verdict.reason.removeprefix("saturated without harm: ")
+    return f"{words}; all together {waiting:.2g} s in every second, {_lost(host, state):.0f} s so far"
+
+
+def _lost(host: Host, state: PlanningState) -> float:
+    """Seconds that the guests of a saturated host have waited, all together: it may last as long again."""
+    return (state.verdicts[host.id].lasting or 0.0) * (capacity.waiting(host) or 0.0)
+
+
+def too_dear(vm: Vm, destination: Host, state: PlanningState) -> str:
+    """Why a VM of a saturated host costs more to move than that gains; "" where it does not, or nobody knows."""
+    source = state.hosts[vm.host]
+    if state.verdicts[source.id].outcome is not Outcome.SATURATED or vm_constraints.is_evacuated(source):
+        return ""
+    seconds, gain = costs.duration(vm, source, destination, state.policy), _lost(source, state)
+    if seconds is None or seconds <= gain:
+        return ""
+    words = f"copying it to {destination.name} takes at least {seconds:.0f} s, guests have lost {gain:.0f} s"
+    return f"{words} so far: a smaller VM or more bandwidth would help"
 
 
 def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
@@ -95,30 +113,45 @@ def _staying(host: Host, state: PlanningState) -> Host:
 
 
 def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
-    """The VMs of a host that may be moved, the best first."""
+    """The VMs of a host that may be moved, the best first, of equals the one that is copied soonest."""
     found: list[tuple[tuple[float, ...], str, Candidate]] = []
+    resource = vm_constraints.in_need(host, state)
     for vm in host.vms:
         if vm.host != host.id or (host.id, vm.id) in refusals:
             continue  # not here yet, or tried before
-        worth = selection.worth(vm, host)
+        worth = selection.worth(vm, host, resource)
         reason = vm_constraints.refusal(vm, state) or ("" if worth.key is not None else worth.reason)
         if reason or worth.key is None:
             refusals[host.id, vm.id] = Refusal(host, vm, reason)
         else:
-            found.append((worth.key, vm.id, Candidate(vm, worth)))
+            key = (*worth.key, -(capacity.memory(vm) or 0.0))
+            found.append((key, vm.id, Candidate(vm, worth)))
     return [each for _, _, each in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
-def _is_hot(host: Host, state: PlanningState) -> bool:
-    return state.rule.judge(host, state.parameters, True).outcome is Outcome.HOT
+def _remains(host: Host, state: PlanningState) -> bool:
+    """Whether a host, as projected, has the outcome that it has now, by a part that has it now."""
+    now = state.verdicts[host.id]
+    after = state.rule.judge(host, state.parameters, now.outcome is Outcome.HOT)
+    parts = zip(now.parts, after.parts, strict=True) if now.parts else ((now, after),)
+    return after.outcome is now.outcome and any(one.outcome is other.outcome is now.outcome for one, other in parts)
 
 
 def _asks_relief(host: Host, state: PlanningState) -> bool:
-    """Whether a host, as projected, is hot still, or above the level that its rule calls cool."""
-    cool = state.parameters.cool
-    if cool is None or _is_hot(host, state):
-        return _is_hot(host, state)
-    return any((capacity.used(host, metric) or 0.0) > cool for metric in state.parameters.watched)
+    """Whether a host, as projected, is hot still, or above the level to which it is relieved."""
+    return _remains(host, state) or any(_exceeds(host, each, state) for each in vm_constraints.needed(host, state))
+
+
+def _exceeds(host: Host, resource: str, state: PlanningState) -> bool:
+    return (vm_constraints.excess(host, resource, state) or 0.0) > 0.0
+
+
+def _is_unrelieved(host: Host, resource: str, state: PlanningState) -> bool:
+    """Whether a host, as projected, is not relieved; where that of a hot one cannot be foreseen its level decides."""
+    verdict = state.verdicts[host.id]
+    if verdict.outcome is Outcome.HOT and projection.unprojected(verdict):
+        return _exceeds(host, resource, state)
+    return _remains(host, state)
 
 
 def _without(host: Host, vms: Iterable[Vm]) -> Host:
@@ -128,18 +161,17 @@ def _without(host: Host, vms: Iterable[Vm]) -> Host:
 
 
 def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> str:
-    """Why no move helps a hot host, and what would; "" where moves do, or where no level makes its rule content."""
-    if vm_constraints.is_evacuated(host) or not _is_hot(host, state):
+    """Why no move helps a host, and what would; "" where moves do, or where no level makes its rule content."""
+    if vm_constraints.is_evacuated(host) or not _remains(host, state):
         return ""  # it gives all; those that are leaving it relieve it
-    if not host.vms:
+    if not any(vm.host == host.id for vm in host.vms):
         return "it has no VMs: only reducing its own load would help"
-    if unknown := projection.unprojected(state.verdicts[host.id]):
-        return "" if ranked else f"none of its VMs may be moved, and what would help {', '.join(unknown)} is unknown"
-    after = _without(host, (each.vm for each in ranked))
-    if ranked and (not _is_hot(after, state) or _is_hot(projection.idle(host), state)):
+    metric, after = vm_constraints.in_need(host, state), _without(host, (each.vm for each in ranked))
+    if ranked and (not _is_unrelieved(after, metric, state) or _is_unrelieved(projection.idle(host), metric, state)):
         return ""
-    metric = vm_constraints.in_need(host, state)
-    words = "none of its VMs may be moved"
+    if not ranked and state.verdicts[host.id].outcome is Outcome.SATURATED:
+        return ""  # what keeps each VM is said of it
+    words = "none of its VMs can be moved now"
     if ranked:
         words = f"moving all of its movable VMs ({len(ranked)}) would not help, {metric} would be "
         words += f"{capacity.used(after, metric) or 0.0:.3g}"
@@ -152,7 +184,7 @@ def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, r
     parts = {vm.id: projection.freed(vm, host, metric) for vm in there}
     unknown = sum(part is None for part in parts.values())
     own = capacity.used(_without(host, there), metric)
-    if _is_hot(_without(host, there), state):
+    if _is_unrelieved(_without(host, there), metric, state):
         if unknown:
             return f"the share of {unknown} of its VMs in {metric} is unknown"
         return f"{own or 0.0:.3g} of its {metric} is not caused by VMs and would have to be reduced"
@@ -160,7 +192,7 @@ def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, r
     for vm in sorted((vm for vm in there if vm.id not in may_move), key=lambda vm: -(parts[vm.id] or 0.0)):
         after = _without(after, [vm])
         needed.append(f"{vm.name} ({refusals[host.id, vm.id].reason})" if (host.id, vm.id) in refusals else vm.name)
-        if not _is_hot(after, state):
+        if not _is_unrelieved(after, metric, state):
             break
     shown = ", ".join(needed[:_EXAMPLES]) + (" …" if len(needed) > _EXAMPLES else "")
-    return f"moving {shown} would help"
+    return f"moving {shown} {'may' if _remains(after, state) else 'would'} help"

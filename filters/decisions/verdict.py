@@ -52,7 +52,8 @@ class Verdict(NamedTuple):
     hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown).
 
     ``parts`` are those of a rule that has any; ``lasting`` is for how many seconds the deciding figure has been beyond
-    its limit, by the samples (None: it is not, or that is not kept).
+    its limit, by the samples (None: it is not, or that is not kept). The first ``deciding`` of the figures decide, all
+    where that is None; the others are shown beside them.
     """
 
     outcome: Outcome
@@ -61,6 +62,7 @@ class Verdict(NamedTuple):
     excess: float | None = None
     parts: tuple[Part, ...] = ()
     lasting: float | None = None
+    deciding: int | None = None
 
 
 class Heat(NamedTuple):

@@ -52,11 +52,11 @@ class RuleDocument(Struct, frozen=True):
 
 
 class PartDocument(Struct, frozen=True):
-    """One part of a rule, such as ``memory``, with its own outcome and reason."""
+    """One part of a rule, such as ``memory``, with its own outcome and its reason where that is not the verdict's."""
 
     name: str
     outcome: Outcome
-    reason: str
+    reason: str | UnsetType = UNSET
 
 
 class VerdictDocument(Struct, frozen=True):
@@ -268,7 +268,7 @@ def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
         digits(verdict.excess),
         figures_of(verdict.figures),
         digits(verdict.lasting),
-        [PartDocument(*part) for part in verdict.parts],
+        [PartDocument(*part[:2], UNSET if part.reason == verdict.reason else part.reason) for part in verdict.parts],
     )
 
 

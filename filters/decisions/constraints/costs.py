@@ -44,7 +44,7 @@ def cost(vm: Vm, source: Host, destination: Host, resource: str, lacking: float 
     nothing, or nobody knows)."""
     memory, speed = capacity.memory(vm), _bandwidth(source, destination, policy)
     dirty, freed = capacity.mean(vm.readings, DIRTY_RATE), projection.freed(vm, source, resource)
-    seconds = memory / (speed - (dirty or 0.0)) if memory is not None and speed and speed > (dirty or 0.0) else None
+    seconds = duration(vm, source, destination, policy)
     words = "of unknown duration (bandwidth unknown)"
     if seconds is not None and memory is not None and speed:
         least = "at least " if dirty is None else ""
@@ -62,6 +62,13 @@ def cost(vm: Vm, source: Host, destination: Host, resource: str, lacking: float 
     ]
     figures += [Figure(f"{resource} needed", lacking, "ratio")] if lacking is not None else []
     return Cost(words, seconds, tuple(figures))
+
+
+def duration(vm: Vm, source: Host, destination: Host, policy: Policy) -> float | None:
+    """Seconds to copy a VM, the least where its dirty rate is unknown; None: unknown."""
+    memory, speed = capacity.memory(vm), _bandwidth(source, destination, policy)
+    left = (speed or 0.0) - (capacity.mean(vm.readings, DIRTY_RATE) or 0.0)
+    return memory / left if memory is not None and left > 0.0 else None
 
 
 def _bandwidth(source: Host, destination: Host, policy: Policy) -> float | None:

@@ -18,7 +18,7 @@ class PlanningState(NamedTuple):
     proposed to be. ``moving`` counts migrations in progress and proposals per host id, ``leaving`` are
     (host id, VM id) of those in progress, ``unknown`` the hosts that a VM is on its way to whose load nobody
     knows. ``touched`` is when a VM last left or reached a host for good, ``now`` the clock of the log of migrations,
-    ``mates`` where VMs are that belong together or apart."""
+    ``mates`` where VMs are that belong together or apart, ``under_way`` how many VMs migrate already."""
 
     hosts: Mapping[str, Host]
     verdicts: Mapping[str, Verdict]
@@ -32,3 +32,4 @@ class PlanningState(NamedTuple):
     policy: Policy
     now: float
     mates: Mates
+    under_way: int

@@ -28,8 +28,9 @@ _BEGINNINGS = {
 
 
 def named(verdict: Verdict) -> tuple[str, ...]:
-    """The metrics that a verdict names: those of its figures that were measured."""
-    measured = (each.name.partition(" ")[0] for each in verdict.figures if each.validity and each.value is not None)
+    """The metrics that decide a verdict: those of its deciding figures that were measured."""
+    deciding = verdict.figures[: verdict.deciding]
+    measured = (each.name.partition(" ")[0] for each in deciding if each.validity and each.value is not None)
     return tuple(dict.fromkeys(measured))
 
 

@@ -91,11 +91,21 @@ def is_too_small(vm: Vm, state: PlanningState) -> str | None:
     return f"it has {part:.2%} of the host's {_WORDS[resource]}, less than {least:.2%}" if part < least else None
 
 
-def in_need(host: Host, state: PlanningState) -> str:
-    """The resource of which a hot host has least, of those that its verdict names, or else that the rule looks at."""
+def needed(host: Host, state: PlanningState) -> tuple[str, ...]:
+    """The resources that a host has to free: those that decide its verdict, or else that the rule looks at."""
     named = projection.named(state.verdicts[host.id]) or state.parameters.watched
-    resources = dict.fromkeys(map(projection.resource_of, named))
-    return max(resources, key=lambda resource: capacity.used(host, resource) or 0.0, default=CPU)
+    return tuple(dict.fromkeys(map(projection.resource_of, named))) or (CPU,)
+
+
+def excess(host: Host, resource: str, state: PlanningState) -> float | None:
+    """By how much a host exceeds the level to which it is relieved of a resource; None: the rule knows no level."""
+    level, used = state.parameters.cool_of(resource), capacity.used(host, resource)
+    return used - level if level is not None and used is not None else None
+
+
+def in_need(host: Host, state: PlanningState) -> str:
+    """Of the resources that a host has to free the one that exceeds its level most."""
+    return max(needed(host, state), key=lambda resource: excess(host, resource, state) or 0.0)
 
 
 def is_evacuated(host: Host) -> bool:

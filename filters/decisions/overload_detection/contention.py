@@ -22,7 +22,7 @@ from acquisition.model.derived import WAITING
 from filters.decisions.overload_detection import contention_parts, threshold
 from filters.decisions.overload_detection.contention_parts import Limits
 from filters.decisions.overload_detection.rule import NotNegative, Rule, Share
-from filters.decisions.picture import CPU, NETWORK, Host, Vm
+from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Vm
 from filters.decisions.verdict import ABSTAINED, HOT, NOT_HOT, SATURATED, SUSPECT, Part, Verdict
 
 
@@ -42,6 +42,11 @@ class Parameters(threshold.Parameters, frozen=True):
         super().__post_init__()
         if self.metric != CPU:
             raise ValueError(f"metric is always {CPU}")
+
+    def cool_of(self, metric: str) -> float | None:
+        """Each part has its own."""
+        limits = _limits(self)
+        return {CPU: self.low, MEMORY: limits.memory.high, NETWORK: limits.network.low}.get(metric)
 
 
 _WORST = (HOT, SUSPECT, SATURATED)
@@ -84,10 +89,10 @@ def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> 
         return Verdict(ABSTAINED, cpu.words, cpu.figures, None, parts)
     deciding = [cpu] if outcome is NOT_HOT else [each for each in found if each.outcome is outcome]
     figures = [figure for each in deciding for figure in each.figures]
-    figures += [figure for each in found if each not in deciding for figure in each.figures]
+    others = [figure for each in found if each not in deciding for figure in each.figures]
     words = "; ".join([each.words for each in deciding])
     lasting = max([each.lasting for each in deciding if each.lasting], default=None)
-    return Verdict(outcome, words, tuple(figures), deciding[0].excess, parts, lasting)
+    return Verdict(outcome, words, (*figures, *others), deciding[0].excess, parts, lasting, len(figures))
 
 
 RULE = Rule(

@@ -43,6 +43,10 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         destination stays; None where the rule knows no such number, so that its verdict alone counts."""
         return None
 
+    def cool_of(self, metric: str) -> float | None:
+        """The level of one metric to which a host that is hot by it is relieved; None: the rule knows none."""
+        return self.cool if metric in self.watched else None
+
 
 class OneMetric(Parameters, frozen=True):
     """Parameters of a rule that looks at one metric, a ratio of a capacity."""

@@ -1,7 +1,8 @@
 """Selection protocol.
 
-A selection ranks the VMs of a hot host that may be moved. It is a pure function ``(VM, host) -> Worth``; a new
-one is one file here with its function and its SELECTION, one line in the registry, and one test.
+A selection ranks the VMs of a hot host that may be moved. It is a pure function ``(VM, host, resource) -> Worth``, with
+the resource that the host has to free; a new one is one file here with its function and its SELECTION, one line in the
+registry, and one test.
 """
 
 from __future__ import annotations
@@ -27,4 +28,4 @@ class VmSelection(NamedTuple):
     name: str
     title: str
     source: str
-    worth: Callable[[Vm, Host], Worth]
+    worth: Callable[[Vm, Host, str], Worth]

@@ -8,12 +8,12 @@ RAM takes to copy, and the source has one link. The choice among equals is opens
 from __future__ import annotations
 
 from filters.decisions import capacity
-from filters.decisions.picture import Host, Vm
+from filters.decisions.picture import CPU, Host, Vm
 from filters.decisions.verdict import measured
 from filters.decisions.vm_selection.choice import VmSelection, Worth
 
 
-def worth(vm: Vm, _host: Host) -> Worth:
+def worth(vm: Vm, _host: Host, _resource: str = CPU) -> Worth:
     """The less RAM the better, then the more CPU."""
     metric = capacity.memory_metric(vm)
     ram, cpu = capacity.memory(vm), capacity.mean(vm.readings, capacity.CPU_CORES)

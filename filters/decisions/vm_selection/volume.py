@@ -35,7 +35,7 @@ def volume_of(subject: Host | Vm) -> float | None:
     return volume(known) if len(known) == len(used) else None
 
 
-def worth(vm: Vm, _host: Host) -> Worth:
+def worth(vm: Vm, _host: Host, _resource: str = CPU) -> Worth:
     """The more volume per byte of RAM the better."""
     ram = capacity.memory(vm)
     missing = [resource for resource in RESOURCES if capacity.mean(vm.readings, resource) is None]

@@ -84,8 +84,15 @@ function updateMove(node, row) {
   setText(route, `${printable(row.vm.name)}: ${printable(row.source.host)} → ${printable(row.destination.host)}`);
   const reasons = [row.why.host, row.why.vm, row.why.destination, row.why.cost];
   list.querySelectorAll("dd").forEach((place, index) => setText(place, printable(reasons[index].reason)));
-  setText(figures.lastChild, reasons.map((each) => figuresText(each.figures)).filter(Boolean).join("; "));
+  const known = hasCard(row);
+  list.children[0].hidden = known;
+  list.children[1].hidden = known;
+  setText(figures.lastChild, reasons.slice(known ? 1 : 0).map((each) => figuresText(each.figures)).filter(Boolean).join("; "));
 }
+
+/** Whether the card of a hot host says already why the host of this move gives VMs. */
+const hasCard = ({ source, why }) =>
+  (state.hot?.hot ?? []).slice(0, MOST).some((hot) => hot.id === source.id && hot.reason === why.host.reason);
 
 function more(label) {
   const [title, list] = [element("summary", {}, label), element("ul")];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from filters.decisions.overload_detection.contention import RULE
 from filters.decisions.overload_detection.rule_inputs import level
 from filters.decisions.picture import CPU, DOWN, MEMORY, NETWORK, Host, Reading
 from filters.decisions.verdict import ABSTAINED, HOT, NOT_HOT, SATURATED, SUSPECT, Outcome, Verdict
+from filters.documents.verdicts import host_document
 from tests.support.pictures import constant, host, inputs, reading
 
 GUESTS = "vms_suffering_ratio"
@@ -144,6 +146,15 @@ def test_unknown_cpu_abstains_unless_another_part_is_hot() -> None:
     verdict = ask(full)
     assert (verdict.outcome, outcomes(verdict)) == (HOT, [ABSTAINED, HOT, NOT_HOT])
     assert ask(full._replace(state=DOWN)).outcome is ABSTAINED
+
+
+def test_reason_of_an_abstention_stands_once() -> None:
+    whole = node(0.5, 0.0)
+    blind = whole._replace(readings={name: each for name, each in whole.readings.items() if name != CPU})
+    document = json.loads(msgspec.json.encode(host_document(blind, ask(blind))))
+    assert document["reason"] == f"MISSING: node7 has no {CPU}"
+    assert document["parts"][0] == {"name": "cpu", "outcome": "abstained"}
+    assert document["parts"][1]["reason"] == "memory 40% used"
 
 
 def test_metric_of_the_level_is_fixed() -> None:

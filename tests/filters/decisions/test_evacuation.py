@@ -6,7 +6,7 @@ from acquisition.config.decisions import Decisions, Policy
 from filters.decisions.deciding import judge_all
 from filters.decisions.method import method_of
 from filters.decisions.migrations import FINISHED, Migration, Migrations
-from filters.decisions.picture import Picture
+from filters.decisions.picture import Picture, Transit
 from filters.decisions.plan import MAINTENANCE, Proposals, propose
 from tests.support.pictures import host, picture, vm
 
@@ -82,6 +82,20 @@ def test_migrations_in_progress_count_in_all() -> None:
         "as many migrations as may be at a time (1) are in progress or proposed"
     )
     assert len(plan(seen, Policy(moves=2), log).moves) == 1
+    also_seen = seen._replace(transits=(Transit("uuid-z", "there", "elsewhere", "there"),))
+    assert len(plan(also_seen, Policy(moves=2), log).moves) == 1  # once each
+
+
+def test_migrations_that_are_seen_and_not_reported_count_in_all() -> None:
+    hosts = (host("old", [vm("a")], labels=LEAVING), host("one", cpu=0.1))
+    guests = [vm(f"m{number}", 0.1) for number in range(9)]
+    others = (host("there", guests), *(host(f"to{number}", cpu=0.5) for number in range(2)))
+    transits = [Transit(f"uuid-m{number}", "there", f"to{number % 2}", "there") for number in range(2)]
+    seen = picture(*hosts, *others)._replace(transits=(*transits, transits[0]._replace(destination="to1")))
+    assert not plan(seen, Policy(moves=2)).moves
+    assert len(plan(seen, Policy(moves=3)).moves) == 1
+    claims = tuple(Transit(each.id, "there", "to0", "there") for each in guests)  # a host may claim any number
+    assert len(plan(seen._replace(transits=claims), Policy(moves=2)).moves) == 1
 
 
 def test_proposal_of_a_host_that_nobody_sees_is_gone() -> None:

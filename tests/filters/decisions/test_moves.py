@@ -276,7 +276,7 @@ def test_vms_that_stay(changes: dict[str, Any], words: str) -> None:
     found = plan(picture(hot_host([only]), host("idle", cpu=0.0, cores=32.0)))
     assert not found.moves
     assert reasons(found)["b"].startswith(words)
-    assert reasons(found)["hot"].startswith(f"none of its VMs may be moved: moving b ({words}")
+    assert reasons(found)["hot"].startswith(f"none of its VMs can be moved now: moving b ({words}")
 
 
 def test_a_vm_whose_window_is_not_full_stays() -> None:

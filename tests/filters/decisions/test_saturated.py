@@ -10,7 +10,7 @@ from acquisition.model.inputs import Bursts
 from filters.decisions.deciding import judge_all
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Migrations
-from filters.decisions.picture import CPU, Host
+from filters.decisions.picture import CPU, Host, Vm
 from filters.decisions.plan import RELIEF, SATURATED, Proposals, propose
 from filters.decisions.verdict import Outcome
 from tests.support.pictures import constant, host, inputs, picture, vm
@@ -31,6 +31,12 @@ def busy(name: str = "big", *, waiting: float = 0.015, seconds: float = 60.0, le
     return host(name, [vm(f"{name}-{n}", level * 16.0) for n in range(4)], cores=64.0, extra=extra)
 
 
+def resized(guest: Vm, gib: float, cores: float | None = None) -> Vm:
+    known = vm(guest.name, guest.readings["cpu_ratio"].mean or 0.0 if cores is None else cores, gib)
+    return guest._replace(readings={**guest.readings, **known.readings})
+
+
+ROOMY = host("calm", cpu=0.1, cores=64.0, gib=2048.0, extra={WAITING: constant(WAITING, 0.0)})
 CALM = host("calm", cpu=0.1, cores=64.0, extra={WAITING: constant(WAITING, 0.0)})
 
 
@@ -46,8 +52,7 @@ def test_a_host_that_is_saturated_for_long_gives_one_vm() -> None:
     ]  # fmt: skip
     assert found.moves[0].why_host.outcome is Outcome.SATURATED
     assert found.moves[0].why_host.reason == (
-        "saturated without harm: guests of big wait 2% of the time; CPU 92% of 64 cores; "
-        "all together 0.9 s in every second, for 60 s: a move costs less"
+        "guests of big wait 2% of the time; CPU 92% of 64 cores; all together 0.9 s in every second, 54 s so far"
     )
 
 
@@ -65,6 +70,38 @@ def test_others_keep_theirs(subject: Host, policy: dict[str, float]) -> None:
     found = plan(subject, CALM, **policy)
     assert not found.moves
     assert not found.refusals
+
+
+def test_no_vm_takes_longer_to_copy_than_guests_have_lost() -> None:
+    large = tuple(resized(each, 300.0) for each in busy().vms)
+    slow = {"migration_bytes_per_second": 1e8}
+    found = plan(busy()._replace(vms=large), ROOMY, **slow)
+    assert not found.moves
+    assert {each.reason for each in found.refusals} == {
+        "copying it to calm takes at least 3221 s, guests have lost 54 s so far: a smaller VM or more bandwidth "
+        "would help"
+    }
+    mixed = busy()._replace(vms=(*large[:3], resized(large[3], 2.0)))
+    assert [move.vm.name for move in plan(mixed, ROOMY, **slow).moves] == ["big-3"]
+    assert plan(busy(seconds=3600.0)._replace(vms=large), ROOMY, **slow).moves  # what has lasted is worth more
+    assert plan(busy(waiting=0.2)._replace(vms=large), ROOMY, **slow).moves  # a hot host is relieved in any case
+
+
+def test_of_equal_vms_the_one_that_is_copied_soonest_moves() -> None:
+    vms = busy().vms
+    mixed = busy()._replace(vms=(resized(vms[0], 8.0), resized(vms[1], 1.0), *(resized(each, 4.0) for each in vms[2:])))
+    assert [move.vm.name for move in plan(mixed, ROOMY).moves] == ["big-1"]
+
+
+def test_saturated_host_that_its_vms_do_not_relieve_keeps_them() -> None:
+    def own(level: float) -> Host:
+        subject = busy(level=level)
+        return subject._replace(vms=tuple(resized(each, 1.0, cores=1.0) for each in subject.vms))
+
+    assert plan(own(0.92), ROOMY).moves  # without them 0.86
+    found = plan(own(0.98), ROOMY)
+    assert not found.moves
+    assert "cpu_busy_ratio would be 0.917: 0.917 of its cpu_busy_ratio is not caused" in found.refusals[0].reason
 
 
 def test_hot_hosts_come_first() -> None:

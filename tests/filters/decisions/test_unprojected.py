@@ -76,7 +76,7 @@ def test_the_next_one_waits_for_the_first() -> None:
 def test_nothing_movable_is_said() -> None:
     fixed = host("hot", [vm("a", 2.0, labels={"pinned": "1"})], extra=waiting(0.3))  # type: ignore[arg-type]
     reasons = [each.reason for each in plan(fixed, CALM).refusals]
-    assert f"none of its VMs may be moved, and what would help {WAITING} is unknown" in reasons
+    assert "none of its VMs can be moved now: moving a (it is pinned) may help" in reasons
 
 
 # --- cost --------------------------------------------------------------------------------------------------------
