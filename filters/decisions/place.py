@@ -76,7 +76,8 @@ def place(
         else:
             found.append((len(affinity.unmet(host, vm, state)), cost, host.id))
     hosts = (state.hosts[host_id] for _, _, host_id in sorted(found))
-    places = tuple(Place(host, *fit(vm, host, state, placement)) for host in hosts)
+    fits = ((host, *fit(vm, host, state, placement)) for host in hosts)
+    places = tuple(Place(host, why + capacity.unchecked(vm, host), figures) for host, why, figures in fits)
     remedy = "" if places else host_constraints.nearest(open_hosts, vm, state).removeprefix("; ")
     return Placed(vm, places, tuple(refusals), remedy)
 
