@@ -161,7 +161,7 @@ def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
         return "it has no huge pages, which the VM's memory requires"
     own = hugepages.pools(state.hosts[vm.host]) if vm.host else there  # of a new VM, of any size
     if not own or there is None or need is None:
-        return f"MISSING: huge pages of the host{'' if own else ' of the VM'}, or the memory of the VM"
+        return f"MISSING: huge pages of the host{'' if own or not vm.host else ' of the VM'}, or the memory of the VM"
     for size in own:
         free = there[size].free if size in there else 0.0
         if free is None:
