@@ -56,6 +56,15 @@ def test_each_host_that_does_not_take_it_is_refused_with_a_reason() -> None:
     assert found.remedy == "full lacks least: 0.6 of cpu_busy_ratio"
 
 
+def test_a_network_that_is_missing_is_said() -> None:
+    dark = host("dark", cpu=0.1, extra={NETWORK: constant(NETWORK, 0.0, stale_seconds=None)})
+    for wanted in (Wanted(2, GIB), Wanted(2, GIB, network=1e6)):
+        (there,) = placed(wanted, dark).places
+        assert there.reason.endswith("; network of dark is MISSING and was not checked")
+    (there,) = placed(Wanted(2, GIB), host("known", cpu=0.1)).places
+    assert "MISSING" not in there.reason
+
+
 HOT = host("hot", [vm("x", 7.9, labels={"affinity": "web"})])
 
 
