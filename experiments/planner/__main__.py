@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
 
 def moves_per_fewest(runs: list[Ran]) -> float:
     """Moves of all runs, as a multiple of the fewest."""
-    return round(sum(each.moves for each in runs) / sum(each.fewest for each in runs), 3)
+    return round(sum(each.moves for each in runs) / max(1, sum(each.fewest for each in runs)), 3)
 
 
 def instance_figures(method: Method, given: argparse.Namespace, seeds: range) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def fewest_moves(method: Method, seed: int, given: argparse.Namespace, size: Siz
     while True:
         world = World(size, seed, given.migration_seconds, layout)
         hot = _hot_after(world, leaving, method, given.plan_seconds + given.migration_seconds)
-        movable = np.bincount(world.home[~world.pinned], minlength=size.hosts)
+        movable = np.bincount(world.layout.place[~world.pinned], minlength=size.hosts)
         more = [host for host in hot if leaving[host] < movable[host]]
         if not more:
             return sum(each for host, each in leaving.items() if host not in hot)

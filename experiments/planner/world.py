@@ -62,8 +62,7 @@ class World:
         generator = np.random.default_rng(seed)
         self.size, self.migration_seconds = size, migration_seconds
         self.layout = layout or _made(size, generator)
-        self.home: Ints = self.layout.place
-        self.place: Ints = self.home.copy()
+        self.place: Ints = self.layout.place.copy()
         self.memory, shares = self.layout.memory, self.layout.shares
         self.pinned = np.array([PINNED in each for each in self.layout.labels] or [False] * len(self.place))
         calm = generator.uniform(size.lowest, size.highest, size.hosts)
