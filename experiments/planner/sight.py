@@ -1,4 +1,7 @@
-"""Pictures of the small data center as the planner sees them: by the filter step and the readings of the product."""
+"""Pictures of the small data center as the planner sees them.
+
+Samples go through the filter step of the product, and its readers make the figures.
+"""
 
 from __future__ import annotations
 
