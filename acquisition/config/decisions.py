@@ -23,7 +23,9 @@ class Policy(Table):
     resources: Annotated[
         list[Literal["cpu_busy_ratio", "memory_used_ratio", "network_used_ratio"]],
         Meta(
-            min_length=1, description="resources checked on a destination host; a host where one is MISSING takes no VM"
+            min_length=1,
+            description="resources checked on a destination host, one where any is MISSING takes no VM; the network is "
+            "always checked where it is known",
         ),
     ] = field(default_factory=lambda: ["cpu_busy_ratio", "memory_used_ratio"])
     least_gain: Annotated[

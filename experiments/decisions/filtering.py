@@ -7,7 +7,7 @@ is not there has the code MISSING, and its host is late. Readings are made by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, overload
 
@@ -212,7 +212,7 @@ class Filtered:
         tables = {} if found is None else {(block.host_id, block.set_id): found}
         return BlockReadings(block, _Inputs(TickInputs(tables), recent), ColumnCache())
 
-    def picture(self, second: int, place: Ints, observed: Ints) -> Picture:
+    def picture(self, second: int, place: Ints, observed: Ints, labels: Sequence[Mapping[str, str]] = ()) -> Picture:
         """All hosts with their guests, which are at ``place`` (V,) and there for ``observed`` (V,) seconds."""
         order = np.argsort(place, kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=self._rows[0])).tolist()
@@ -220,19 +220,21 @@ class Filtered:
         for host, came in enumerate(self._came.tolist()):
             there = order[ends[host - 1] if host else 0 : ends[host]]
             readings = RowReadings(self._views[0], host, ratios.HOST)
-            guests = _Guests(partial(self._guests, host, readings, there, observed))
+            guests = _Guests(partial(self._guests, host, readings, there, observed, labels))
             hosts.append(Host(
                 id_of(host), f"h{host}", CURRENT if came else LATE, 0.0, readings=readings, vms=guests,
             ))  # fmt: skip
         return Picture(second, float(second), hosts)
 
-    def _guests(self, host: int, around: RowReadings, there: Ints, observed: Ints) -> Iterator[Vm]:
+    def _guests(
+        self, host: int, around: RowReadings, there: Ints, observed: Ints, labels: Sequence[Mapping[str, str]]
+    ) -> Iterator[Vm]:
         derived = ratios.of_vm(around)
         for vm in there.tolist():
             readings = RowReadings(self._views[1], vm, derived)
             yield Vm(
                 f"vm-{vm}", f"vm{vm}", id_of(host), age_seconds=0.0, readings=readings,
-                observed_seconds=float(observed[vm]),
+                labels=labels[vm] if labels else {}, observed_seconds=float(observed[vm]),
             )  # fmt: skip
 
 

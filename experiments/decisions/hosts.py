@@ -15,6 +15,9 @@ from filters.decisions import capacity
 
 PRESSURE, RUNNABLE = "pressure_cpu_some_ratio", "tasks_runnable"
 
+_PRESSURES = (PRESSURE, "pressure_memory_some_ratio")
+_SUFFERING = ("vms_suffering_ratio", "vms_worst_suffering_ratio")
+_DELAYS = ("vcpu_delay_ratio", "vcpu_suffering_ratio")
 _GIB = float(1 << 30)
 _MEMORY = (1.0, 2.0, 4.0, 8.0)  #: sizes of guests in GiB, drawn evenly: the time of a migration follows from them
 _MEMORY_PER_GUEST = 8.0  #: GiB of a host for each of its guests: room for some more
@@ -68,48 +71,59 @@ class Hosts:
 
     def host_columns(self, done: Second, faults: Faults, second: int) -> Columns:
         """Metrics of the hosts; NaN are those that the kernel or libvirt does not keep."""
-        size, nothing = self._size, np.zeros(self._size.hosts)
-        there = np.bincount(self.place, self._guests.memory, size.hosts)
-        whole = _MEMORY_PER_GUEST * size.vms
-        worst = nothing.copy()
-        np.maximum.at(worst, self.place, done.delay)
-        values = {
-            RUNNABLE: done.runnable + 1.0,  # the probe, which reads it
-            "swap_in_bytes_per_second": nothing,
-            "swap_out_bytes_per_second": nothing,
-            "cpu_idle_ratio": 1.0 - done.busy,
-            "cpu_iowait_ratio": nothing,
-            "cpu_steal_ratio": nothing,
-            capacity.MEMORY_TOTAL: nothing + whole * _GIB,
-            capacity.MEMORY_AVAILABLE: np.maximum(whole - there, 0.0) * _GIB,
-            capacity.CPU_COUNT: nothing + size.cores,
-            capacity.RECEIVED: _TRAFFIC * _LINK * done.busy,
-            capacity.SENT: _TRAFFIC * _LINK * done.busy,
-            capacity.LINK_SPEED: nothing + _LINK,
-            PRESSURE: done.pressure + self._pressure,
-            "pressure_memory_some_ratio": nothing + self._pressure,
-            "vms_suffering_ratio": np.bincount(self.place, done.delay, size.hosts) + self._delay,
-            "vms_worst_suffering_ratio": worst + self._delay,
-        }
+        whole = _MEMORY_PER_GUEST * _GIB * self._size.vms
+        values = host_values(done, self.place, self._guests.memory * _GIB, self._size.cores, whole)
+        for metrics, missing in (_PRESSURES, self._pressure), (_SUFFERING, self._delay):
+            values |= {metric: values[metric] + missing for metric in metrics}
         return Columns(values, faults.codes[second])
 
     def guest_columns(self, done: Second, faults: Faults, second: int) -> Columns:
         """Metrics of the guests, which are as valid as those of their hosts."""
-        guests, nothing = self._guests, np.zeros(len(self.place))
-        traffic = _TRAFFIC * _LINK * done.run / self._size.cores
-        values = {
-            capacity.CPU_CORES: done.run,
-            capacity.MEMORY_RESIDENT: guests.memory * _GIB,
-            "vcpu_count": guests.vcpus,
-            capacity.MEMORY_ASSIGNED: guests.memory * _GIB,
-            capacity.RECEIVED: traffic,
-            capacity.SENT: traffic,
-            "vcpu_run_ratio": done.run,
-            "vcpu_delay_ratio": done.delay + self._delay,
-            "vcpu_throttled_ratio": nothing,
-            "vcpu_suffering_ratio": done.delay + self._delay,
-        }
+        values = guest_values(done, self._guests.memory * _GIB, self._guests.vcpus, self._size.cores)
+        values |= {metric: values[metric] + self._delay for metric in _DELAYS}
         return Columns(values, faults.codes[second][self.place])
+
+
+def host_values(done: Second, place: Ints, memory: Doubles, cores: float, whole: float) -> dict[str, Doubles]:
+    """Metrics of hosts with ``whole`` bytes of memory, and guests of ``memory`` (V,) at ``place``."""
+    nothing = np.zeros(len(done.busy))
+    worst = nothing.copy()
+    np.maximum.at(worst, place, done.delay)
+    return {
+        RUNNABLE: done.runnable + 1.0,  # the probe, which reads it
+        "swap_in_bytes_per_second": nothing,
+        "swap_out_bytes_per_second": nothing,
+        "cpu_idle_ratio": 1.0 - done.busy,
+        "cpu_iowait_ratio": nothing,
+        "cpu_steal_ratio": nothing,
+        capacity.MEMORY_TOTAL: nothing + whole,
+        capacity.MEMORY_AVAILABLE: np.maximum(whole - np.bincount(place, memory, len(nothing)), 0.0),
+        capacity.CPU_COUNT: nothing + cores,
+        capacity.RECEIVED: _TRAFFIC * _LINK * done.busy,
+        capacity.SENT: _TRAFFIC * _LINK * done.busy,
+        capacity.LINK_SPEED: nothing + _LINK,
+        PRESSURE: done.pressure,
+        "pressure_memory_some_ratio": nothing,
+        "vms_suffering_ratio": np.bincount(place, done.delay, len(nothing)),
+        "vms_worst_suffering_ratio": worst,
+    }
+
+
+def guest_values(done: Second, memory: Doubles, vcpus: Doubles, cores: float) -> dict[str, Doubles]:
+    """Metrics of guests with so much ``memory`` (V,) in bytes on hosts of so many ``cores``."""
+    traffic = _TRAFFIC * _LINK * done.run / cores
+    return {
+        capacity.CPU_CORES: done.run,
+        capacity.MEMORY_RESIDENT: memory,
+        "vcpu_count": vcpus,
+        capacity.MEMORY_ASSIGNED: memory,
+        capacity.RECEIVED: traffic,
+        capacity.SENT: traffic,
+        "vcpu_run_ratio": done.run,
+        "vcpu_delay_ratio": done.delay,
+        "vcpu_throttled_ratio": np.zeros(len(done.run)),
+        "vcpu_suffering_ratio": done.delay,
+    }
 
 
 def valid(columns: Columns) -> Bools:

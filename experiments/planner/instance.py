@@ -69,7 +69,7 @@ def empty_each(size: Size, layout: Layout, seed: int, method: Method) -> Emptied
     for second in range(-_WARM_UP, 0):
         world.tick(second)
         sight.look()
-    picture = sight.picture(True)
+    picture = sight.picture()
     heat = judge_all(picture, method.rule, method.parameters)
     wide = method._replace(policy=replace(method.policy, moves_per_host=1000, moves=10_000))
     hosts, emptied, but_for_pins, vms, stayed = 0, 0, 0, 0, Counter[str]()

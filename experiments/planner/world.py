@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from experiments.decisions.arrays import Doubles, Ints
+from experiments.decisions.contention import serve
 from filters.decisions.constraints.labels import PINNED
-
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _GIB = float(1 << 30)
 _CORRELATION = 0.5  #: of the noise from one second to the next
+_LARGE = 4.0  #: vCPUs of a VM, as a multiple of the cores that it uses when its host is full
 _RELIEVABLE = 4  #: VMs that a host of a given layout has that rises: one of a single VM cannot be relieved
 
 
@@ -56,7 +55,8 @@ class Way(NamedTuple):
 
 
 class World:
-    """Where every VM is, and what it asks for; one ``tick`` is a second. The same seed is the same load."""
+    """Where every VM is, what it asks for, and what it gets (``done``); one ``tick`` is a second. The same seed is the
+    same load."""
 
     def __init__(self, size: Size, seed: int, migration_seconds: int, layout: Layout | None = None) -> None:
         generator = np.random.default_rng(seed)
@@ -69,13 +69,15 @@ class World:
         risen, rows = calm.copy(), np.arange(size.hosts)
         if layout is not None:
             rows = generator.permutation(np.flatnonzero(np.bincount(layout.place) >= _RELIEVABLE))
-        risen[rows[: size.overloaded]] = generator.uniform(size.least, size.most, size.overloaded)
+        self.overloaded: Ints = rows[: size.overloaded]
+        risen[self.overloaded] = generator.uniform(size.least, size.most, size.overloaded)
         self._calm, self._risen = (level[self.place] * shares for level in (calm, risen))
+        self.vcpus = np.maximum(1.0, np.ceil(_LARGE * shares * size.cores))
         self._generator = generator
         self._noise = np.zeros(len(self.place))
         self._sizes = np.sqrt(shares) * size.deviation
         self.second = -1_000_000
-        self.demand = self._calm
+        self._carried = np.zeros(len(self.place))
         self.ways: list[Way] = []
         self.arrived: list[Way] = []
 
@@ -90,11 +92,21 @@ class World:
         self._noise = _CORRELATION * self._noise + fresh
         levels = self.level_of_vms()
         sizes = levels * self.size.vm_noise if self.size.vm_noise else self._sizes
-        self.demand = np.maximum(levels + self._noise * sizes, 0.0)
+        wanted = np.maximum(levels + self._noise * sizes, 0.0) * self.size.cores
+        self.done = serve(wanted, self._carried, self.place, self.size.cores, self.vcpus, np.zeros(self.size.hosts))
+        self._carried = self.done.carried
 
     def begin(self, vm: int, target: int) -> None:
         """A VM starts to migrate; its load is at its source until it has."""
         self.ways.append(Way(vm, target, self.second + self.migration_seconds))
+
+    def relieve(self, leaving: Mapping[int, int]) -> None:
+        """So many of the greatest VMs of each host are at once on the hosts that are idlest then."""
+        sizes = self.level_of_vms()
+        for host, number in leaving.items():
+            there = np.flatnonzero((self.place == host) & ~self.pinned)
+            for vm in there[np.argsort(-sizes[there])][:number]:
+                self.place[vm] = self.levels().argmin()
 
     def level_of_vms(self) -> Doubles:
         """Levels that VMs ask for without noise, ratios of a host (V,)."""
@@ -103,11 +115,6 @@ class World:
     def levels(self) -> Doubles:
         """Levels asked of hosts without noise (H,)."""
         return np.bincount(self.place, self.level_of_vms(), self.size.hosts).astype(np.float64)
-
-    def used(self) -> tuple[Doubles, Doubles]:
-        """Use of hosts (H,) and VMs (V,): a full host gives each VM less than it asks for."""
-        wanted = np.bincount(self.place, self.demand, self.size.hosts)
-        return np.minimum(wanted, 1.0), self.demand / np.maximum(wanted, 1.0)[self.place]
 
 
 def _made(size: Size, generator: np.random.Generator) -> Layout:

@@ -79,6 +79,13 @@ def used(host: Host, resource: str) -> float | None:
     return mean(host.readings, resource)
 
 
+def unchecked(vm: Vm, host: Host) -> str:
+    """Words for a VM and its destination where no constraint knows the network of one of them."""
+    known = {host.name: used(host, NETWORK), vm.name: demand(vm, NETWORK) if vm.host else 0.0}
+    missing = [name for name, value in known.items() if value is None]
+    return f"; network of {' and '.join(missing)} is MISSING and was not checked" if missing else ""
+
+
 def _busier(readings: Mapping[str, Reading]) -> float | None:
     received, sent = mean(readings, RECEIVED), mean(readings, SENT)
     return max(received, sent) if received is not None and sent is not None else None

@@ -7,7 +7,7 @@ VM will use: it counts as using all of its memory and, unless the request says o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from acquisition.config.decisions import Policy
@@ -48,8 +48,8 @@ class Place(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Hosts that take a new VM, the best first, and those that do not; where none does, ``remedy`` says what would
-    help, if that is known."""
+    """Hosts that take a new VM, the best first, and those that do not; where none does, ``remedy`` says what the
+    nearest one lacks, or what forbids it."""
 
     vm: Vm
     places: tuple[Place, ...]
@@ -76,15 +76,30 @@ def place(
         else:
             found.append((len(affinity.unmet(host, vm, state)), cost, host.id))
     hosts = (state.hosts[host_id] for _, _, host_id in sorted(found))
-    places = tuple(Place(host, *fit(vm, host, state, placement)) for host in hosts)
-    remedy = "" if places else host_constraints.nearest(open_hosts, vm, state).removeprefix("; ")
-    return Placed(vm, places, tuple(refusals), remedy)
+    fits = ((host, *fit(vm, host, state, placement)) for host in hosts)
+    places = tuple(Place(host, why + capacity.unchecked(vm, host), figures) for host, why, figures in fits)
+    lack = "" if places else host_constraints.nearest(open_hosts, vm, state).removeprefix("; ")
+    return Placed(vm, places, tuple(refusals), lack or ("" if places else _nearest(refusals, wanted, vm, state)))
 
 
 def label_of(text: str) -> tuple[str, str]:
     """Name and value of a label, NAME=VALUE, or NAME for one that is true."""
     name, equals, value = text.partition("=")
     return name, value if equals else "true"
+
+
+def _nearest(refusals: Sequence[Refusal], wanted: Wanted, vm: Vm, state: PlanningState) -> str:
+    """All that keeps the VM from the host with the fewest reasons, among equals the one with the most CPUs."""
+    found: list[tuple[int, float, str, str]] = []
+    for host, _, first in refusals:
+        further = _has_too_few_cpus(host, wanted), host_constraints.pair_refusal(host, vm, state)
+        reasons = dict.fromkeys(each for each in (first, *further) if each)
+        cpus = capacity.mean(host.readings, capacity.CPU_COUNT) or 0.0
+        found.append((len(reasons), -cpus, host.name, "; ".join(reasons)))
+    if not found:
+        return "there are no hosts to choose from"
+    _, _, name, words = min(found)
+    return f"{name} is nearest: {words}"
 
 
 def _has_too_few_cpus(host: Host, wanted: Wanted) -> str | None:

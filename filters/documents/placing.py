@@ -55,7 +55,7 @@ class PlacesDocument(Struct, frozen=True):
     policy: Policy
     blind: str
     vm: NewVm
-    remedy: Annotated[str, Meta(description="what would help where no host takes the VM; empty: one does, or unknown")]
+    remedy: Annotated[str, Meta(description="where no host takes the VM, what the nearest one lacks or forbids")]
     places: list[PlaceDocument] | None
     refused: list[RefusedPlace] | None
 

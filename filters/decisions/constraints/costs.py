@@ -53,6 +53,7 @@ def cost(vm: Vm, source: Host, destination: Host, resource: str, lacking: float 
     if freed is not None:
         words += f"; frees {freed:.3g} of {resource}"
         words += f", {lacking:.3g} is needed" if lacking is not None else ""
+    words += capacity.unchecked(vm, destination)
     figures = [
         measured(capacity.memory_metric(vm), memory, vm.readings[capacity.memory_metric(vm)]),
         Figure("bandwidth", speed, "bytes/s"),

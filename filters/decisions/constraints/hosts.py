@@ -13,7 +13,7 @@ from typing import NamedTuple
 from filters.decisions import capacity, hugepages
 from filters.decisions.constraints import affinity, costs, labels, projection
 from filters.decisions.constraints.planning_state import PlanningState
-from filters.decisions.picture import CURRENT, MEMORY, Host, Vm
+from filters.decisions.picture import CURRENT, MEMORY, NETWORK, Host, Vm
 from filters.decisions.verdict import Outcome
 
 _MIB = 1 << 20
@@ -85,13 +85,31 @@ def is_source(host: Host, vm: Vm, _state: PlanningState) -> str | None:
 def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
     """With the VM there would be less than the headroom left of some resource."""
     limit = 1.0 - state.policy.headroom
-    for resource in state.policy.resources:
-        part, now = capacity.share(vm, host, resource), capacity.used(host, resource)
-        if part is None or now is None:
+    for resource in _kept_free(state):
+        use = _use_with(vm, host, resource, state)
+        if use is None:
             return f"MISSING: {resource} of the host or of the VM"
-        if now + part > limit:
-            return f"{resource} would be {now + part:.3g}, above {limit:.3g}"
+        if use > limit:
+            return f"{resource} would be {use:.3g}, above {limit:.3g}"
     return None
+
+
+def is_required(resource: str, state: PlanningState) -> bool:
+    """Whether nothing goes where a resource is MISSING: the network counts as far as it is known unless it is named,
+    since many virtual links have no speed."""
+    return resource != NETWORK or resource in state.policy.resources
+
+
+def _kept_free(state: PlanningState) -> dict[str, None]:
+    return dict.fromkeys((*state.policy.resources, NETWORK))
+
+
+def _use_with(vm: Vm, host: Host, resource: str, state: PlanningState) -> float | None:
+    """The use of a resource of a host with the VM, as a ratio; None where a required figure is MISSING."""
+    part, now = capacity.share(vm, host, resource), capacity.used(host, resource)
+    if is_required(resource, state) and (part is None or now is None):
+        return None
+    return (now or 0.0) + (part or 0.0)
 
 
 class Shortfall(NamedTuple):
@@ -113,7 +131,7 @@ def nearest(hosts: Iterable[Host], vm: Vm, state: PlanningState) -> str:
 
 def limits(state: PlanningState) -> dict[str, float]:
     """How much of each resource a destination may use, as a ratio: what ``lacks_room`` and ``would_be_warm`` allow."""
-    found: dict[str, float] = dict.fromkeys(state.policy.resources, 1.0 - state.policy.headroom)
+    found: dict[str, float] = dict.fromkeys(_kept_free(state), 1.0 - state.policy.headroom)
     cool = state.parameters.cool
     for metric in state.parameters.watched if cool is not None else ():
         if metric in projection.PROJECTED and cool is not None:
@@ -125,10 +143,10 @@ def _shortfall(host: Host, vm: Vm, state: PlanningState) -> Shortfall | None:
     """None where it lacks no room, or nobody knows."""
     found: list[Shortfall] = []
     for resource, limit in limits(state).items():
-        part, now = capacity.share(vm, host, resource), capacity.used(host, resource)
-        if part is None or now is None:
+        use = _use_with(vm, host, resource, state)
+        if use is None:
             return None
-        found.append(Shortfall(now + part - limit, resource, host.name))
+        found.append(Shortfall(use - limit, resource, host.name))
     worst = max(found)
     return worst if worst.by > 0.0 else None
 
@@ -143,7 +161,7 @@ def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
         return "it has no huge pages, which the VM's memory requires"
     own = hugepages.pools(state.hosts[vm.host]) if vm.host else there  # of a new VM, of any size
     if not own or there is None or need is None:
-        return f"MISSING: huge pages of the host{'' if own else ' of the VM'}, or the memory of the VM"
+        return f"MISSING: huge pages of the host{'' if own or not vm.host else ' of the VM'}, or the memory of the VM"
     for size in own:
         free = there[size].free if size in there else 0.0
         if free is None:
@@ -169,23 +187,22 @@ def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
     the headroom: it would have to be relieved next."""
     cool = state.parameters.cool
     for metric in state.parameters.watched if cool is not None else ():
-        part, now = capacity.share(vm, host, metric), capacity.used(host, metric)
-        if cool is not None and part is not None and now is not None and now + part > cool - state.policy.margin:
-            return (
-                f"{metric} would be {now + part:.3g}, less than {state.policy.margin:g} below the cool level {cool:.3g}"
-            )
+        use = _use_with(vm, host, metric, state)
+        if cool is not None and use is not None and use > cool - state.policy.margin:
+            return f"{metric} would be {use:.3g}, less than {state.policy.margin:g} below the cool level {cool:.3g}"
     return None
 
 
 def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """The rule would call the host hot with the VM and the margin more, or would abstain."""
+    """The rule would call the host hot with the VM and the margin more of every resource, or would abstain."""
     missing = [each for each in state.parameters.watched if _is_unknown(vm, host, each)]
     if missing:
         return f"MISSING: {missing[0]} of the VM, required by the rule"
-    after = projection.raised(projection.loaded(host, vm), state.parameters.watched, state.policy.margin)
+    margin, levels = state.policy.margin, dict.fromkeys((*projection.PROJECTED, *state.parameters.watched))
+    after = projection.raised(projection.loaded(host, vm), levels, margin)
     verdict = state.rule.judge(after, state.parameters, False)
     if verdict.outcome is Outcome.HOT:
-        return f"it would become hot: {verdict.reason}"
+        return f"it would become hot with {margin:g} more: {verdict.reason}"
     return f"the rule abstains: {verdict.reason}" if verdict.outcome is Outcome.ABSTAINED else None
 
 

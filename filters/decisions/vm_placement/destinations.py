@@ -45,6 +45,9 @@ class Destinations:
                 self._order.append((cost, host.id))
         self._order.sort()
         self._limits = host_constraints.limits(state)
+        self._greater = {  # of two figures; what is MISSING of a resource that is not required does not count
+            each: np.maximum if host_constraints.is_required(each, state) else np.fmax for each in self._limits
+        }
         self._rows = {host_id: row for row, host_id in enumerate(self._costs)}
         self._ids = list(self._costs)
         hosts = [state.hosts[host_id] for host_id in self._ids]
@@ -80,7 +83,7 @@ class Destinations:
         for row, (resource, limit) in enumerate(self._limits.items()):
             needed = capacity.demand(vm, resource)
             if needed is not None:
-                found = np.maximum(found, self._used[row] + needed / self._capacity[row] - limit)
+                found = self._greater[resource](found, self._used[row] + needed / self._capacity[row] - limit)
         return np.where(np.isnan(found), np.inf, found)
 
     def _why_none(self, vm: Vm, state: PlanningState, lacking: Doubles) -> str:

@@ -56,7 +56,7 @@ def test_single_rows_are_what_the_whole_section_says(
     assert table.warming().all()
 
 
-def test_bursts_of_a_row_are_of_the_last_hour() -> None:
+def test_bursts_of_a_row_are_of_the_last_three_hours() -> None:
     made = section((CPU, "other"), 2, 2, bursts=len(wire.BURST_FIGURES))
     made.bursts[...] = np.arange(len(wire.BURST_FIGURES))[:, None] + (0.0, 100.0)
     table = table_of(block(with_section(bare(2), made)))

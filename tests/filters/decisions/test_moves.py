@@ -597,6 +597,45 @@ def test_a_margin_is_kept_to_the_limit_of_a_rule_without_a_cool_level() -> None:
     assert moves(plan(picture(hot, host("near", cpu=0.73)), how)) == [("a", "hot", "near")]
 
 
+def network(metric: float | None, traffic: float | None = 0.03) -> tuple[Host, Host]:
+    """A hot host whose only VM that may move has this traffic, and one whose network is used so far (ratios)."""
+    talker = vm("talker", 2.0, 1)
+    received = "network_receive_bytes_per_second"
+    known = {received: constant(received, (traffic or 0.0) * 1.25e9, stale_seconds=None if traffic is None else 0.0)}
+    talker = talker._replace(readings={**talker.readings, **known})
+    there = host("there", cpu=0.3, extra={} if metric is None else {NETWORK: constant(NETWORK, metric)})
+    if metric is None:
+        there = there._replace(readings={name: each for name, each in there.readings.items() if name != NETWORK})
+    return hot_host([talker, vm("rest", 5.8, 1, labels={"pinned": "1"})]), there
+
+
+@pytest.mark.parametrize(("used", "traffic"), [(0.83, 0.03), (0.86, None)])
+def test_a_destination_keeps_headroom_of_the_network(used: float, traffic: float | None) -> None:
+    refused = reasons(plan(picture(*network(used, traffic)), method_of(Decisions())))["talker"]
+    assert refused == (
+        "no host can take it (there: network_used_ratio would be 0.86, above 0.85); "
+        "there lacks least: 0.01 of network_used_ratio"
+    )
+    assert moves(plan(picture(*network(used - 0.02, traffic)), method_of(Decisions()))) == [("talker", "hot", "there")]
+
+
+@pytest.mark.parametrize(("extra", "words"), [({NETWORK: 0.87}, "network 92%"), ({MEMORY: 0.9}, "memory 97% used")])
+def test_the_margin_is_kept_to_each_limit_of_contention(extra: dict[str, float], words: str) -> None:
+    hot, _ = network(0.0, 0.0)
+    near = host("near", cpu=0.1, extra={name: constant(name, value) for name, value in extra.items()})
+    refused = reasons(plan(picture(hot, near), method_of(Decisions(policy=Policy(headroom=0.0)))))["talker"]
+    assert f"near: it would become hot with {0.05} more: {words}" in refused
+
+
+def test_a_network_that_is_missing_refuses_only_where_it_is_required() -> None:
+    unknown = picture(*network(None))
+    (move,) = plan(unknown, method_of(Decisions())).moves
+    assert "network of there is MISSING and was not checked" in move.cost.reason
+    required = Policy(resources=[CPU, MEMORY, NETWORK])
+    refused = reasons(plan(unknown, method_of(Decisions(policy=required))))["talker"]
+    assert "there: MISSING: network_used_ratio of the host or of the VM" in refused
+
+
 def test_useless_move_is_not_proposed_and_remedy_is_named() -> None:
     idle, how = host("idle", cpu=0.1), method_of(Decisions())
     own = host("own", [vm("small", 0.08, 2)], cpu=0.995)

@@ -8,12 +8,12 @@ from acquisition.config.decisions import Decisions, Policy
 from filters.decisions.deciding import Decided, decide
 from filters.decisions.method import method_of
 from filters.decisions.migrations import Log, Migrations
-from filters.decisions.picture import Host
+from filters.decisions.picture import NETWORK, Host
 from filters.decisions.place import Placed, Wanted, place
 from filters.documents.placing import places_document
 from filters.documents.verdicts import Hosts
 from filters.query.place_command import lines
-from tests.support.pictures import GIB, host, picture, vm
+from tests.support.pictures import GIB, constant, host, picture, vm
 
 
 def decided(*hosts: Host) -> Decided:
@@ -54,6 +54,61 @@ def test_each_host_that_does_not_take_it_is_refused_with_a_reason() -> None:
     assert why["small"] == "it has 4 CPUs, fewer than 6 vCPUs"
     assert why["full"] == "cpu_busy_ratio would be 1.35, above 0.85"
     assert found.remedy == "full lacks least: 0.6 of cpu_busy_ratio"
+
+
+def test_a_network_that_is_missing_is_said() -> None:
+    dark = host("dark", cpu=0.1, extra={NETWORK: constant(NETWORK, 0.0, stale_seconds=None)})
+    for wanted in (Wanted(2, GIB), Wanted(2, GIB, network=1e6)):
+        (there,) = placed(wanted, dark).places
+        assert there.reason.endswith("; network of dark is MISSING and was not checked")
+    (there,) = placed(Wanted(2, GIB), host("known", cpu=0.1)).places
+    assert "MISSING" not in there.reason
+
+
+HOT = host("hot", [vm("x", 7.9, labels={"affinity": "web"})])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hosts", "remedy"),
+    [
+        (
+            Wanted(2, GIB, network=1e9),
+            [host("used", cpu=0.1, extra={NETWORK: constant(NETWORK, 0.5)})],
+            "used lacks least: 0.45 of network_used_ratio",
+        ),
+        (
+            Wanted(16, GIB, use=0.1),
+            [host("narrow", cpu=0.1), host("wide", cpu=0.2, cores=12.0)],
+            "wide is nearest: it has 12 CPUs, fewer than 16 vCPUs",
+        ),
+        (
+            Wanted(2, GIB, {"affinity": "web"}),
+            [HOT, host("a", cpu=0.1)],
+            "a is nearest: x of affinity web is on hot",
+        ),
+        (
+            Wanted(2, GIB),
+            [host("late", cpu=0.8, state="late"), HOT, host("shut", cpu=0.1, labels={"cordoned": "1"})],
+            "shut is nearest: it is cordoned",
+        ),
+        (
+            Wanted(2, GIB),
+            [HOT],
+            "hot is nearest: it is hot: CPU 99% of 8 cores; whether guests wait is unknown; "
+            "cpu_busy_ratio would be 1.24, above 0.85",
+        ),
+        (
+            Wanted(2, GIB, {"hugepages": "1"}),
+            [host("a", cpu=0.1)],
+            "a is nearest: MISSING: huge pages of the host, or the memory of the VM",
+        ),
+        (Wanted(2, GIB), [], "there are no hosts to choose from"),
+    ],
+    ids=["network", "cpus", "affinity", "closed", "hot", "hugepages", "none"],
+)
+def test_where_no_host_takes_it_the_answer_says_what_would_help(wanted: Wanted, hosts: list[Host], remedy: str) -> None:
+    found = placed(wanted, *hosts)
+    assert (found.places, found.remedy) == ((), remedy)
 
 
 def test_expected_use_and_labels_count() -> None:
