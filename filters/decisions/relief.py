@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from acquisition.config.inputs import DEFAULT_WINDOW
+from acquisition.config.inputs import DEFAULT_COUNTED
 from filters.decisions import capacity
 from filters.decisions.constraints import costs, projection
 from filters.decisions.constraints import hosts as host_constraints
@@ -24,7 +24,7 @@ from filters.decisions.refusal import Refusal, Refusals
 from filters.decisions.verdict import Outcome
 from filters.decisions.vm_selection.choice import VmSelection, Worth
 
-_WINDOW = DEFAULT_WINDOW.seconds  #: for which values of before count
+_COUNTED = DEFAULT_COUNTED.seconds  #: after which k of n have no value of before
 _EXAMPLES = 3  #: VMs that are named of those that would have to move
 
 
@@ -111,7 +111,12 @@ def _is_unforeseeable(host: Host, state: PlanningState) -> str:
 def _was_hot_before(host: Host, state: PlanningState) -> str:
     """Why a hot host that has just given a VM gives no other: by its averages of now it is within its limits."""
     since, verdict = state.now - state.touched.get(host.id, -math.inf), state.verdicts[host.id]
-    if since >= _WINDOW or verdict.outcome is not Outcome.HOT or verdict.excess is None or verdict.excess > 0.0:
+    if (
+        since >= state.policy.settle_seconds + _COUNTED
+        or verdict.outcome is not Outcome.HOT
+        or verdict.excess is None
+        or verdict.excess > 0.0
+    ):
         return ""
     return f"a migration from or to it ended {since:.0f} s ago, and only values of before still call it hot"
 
