@@ -2,7 +2,7 @@
 
 Files are overwritten in place, so that descriptors that are kept open read the new content, as those of /proc do. Only
 what the exporters and the probe read is there. A host has two CPUs, and runs for ten days when it is made. How much
-work waits follows from the load (``experiments.decisions.contention``), and run queue and CPU pressure say so. The
+work waits follows from the load (``experiments.simulation.contention``), and run queue and CPU pressure say so. The
 delay of vCPUs is not there.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.decisions.contention import uneven_wait
+from experiments.simulation.contention import uneven_wait
 
 CPUS, HERTZ = 2, 100
 VCPUS = 2  #: of each VM

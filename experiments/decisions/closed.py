@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.decisions import scores
-from experiments.decisions.arrays import Doubles
-from experiments.decisions.contention import serve
 from experiments.decisions.hosts import Hosts, guests_of
 from experiments.decisions.judges import Judge
 from experiments.decisions.scenarios import Scenario, Size, with_steps
 from experiments.decisions.sight import Sight
 from experiments.decisions.truth import AHEAD, HARM, LEVEL, WINDOW, by_harm, by_level
+from experiments.simulation.arrays import Doubles
+from experiments.simulation.contention import serve
 from filters.decisions.migrations import FINISHED, STARTED, Migrations, Report, append
 from filters.decisions.picture import Picture
 from filters.decisions.plan import propose

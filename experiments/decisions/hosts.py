@@ -7,13 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from acquisition.model import codes
-from experiments.decisions.arrays import Bools, Doubles, Ints
-from experiments.decisions.contention import Second, serve
-from experiments.decisions.filtering import Columns
 from experiments.decisions.scenarios import Faults, Scenario, Size, Work
-from filters.decisions import capacity
-
-PRESSURE, RUNNABLE = "pressure_cpu_some_ratio", "tasks_runnable"
+from experiments.simulation.arrays import Bools, Doubles, Ints
+from experiments.simulation.contention import Second, serve
+from experiments.simulation.filtering import Columns
+from experiments.simulation.values import PRESSURE, guest_values, host_values
 
 _PRESSURES = (PRESSURE, "pressure_memory_some_ratio")
 _SUFFERING = ("vms_suffering_ratio", "vms_worst_suffering_ratio")
@@ -21,7 +19,6 @@ _DELAYS = ("vcpu_delay_ratio", "vcpu_suffering_ratio")
 _GIB = float(1 << 30)
 _MEMORY = (1.0, 2.0, 4.0, 8.0)  #: sizes of guests in GiB, drawn evenly: the time of a migration follows from them
 _MEMORY_PER_GUEST = 8.0  #: GiB of a host for each of its guests: room for some more
-_LINK, _TRAFFIC = 1.25e9, 0.3  #: bytes per second, and the part of it that a host at full CPU sends and receives
 _BURSTING = 1  #: guests of a host that carry its bursts
 _LARGE = 4.0  #: vCPUs of the others, as a multiple of the cores that they use when the host is full
 
@@ -82,48 +79,6 @@ class Hosts:
         values = guest_values(done, self._guests.memory * _GIB, self._guests.vcpus, self._size.cores)
         values |= {metric: values[metric] + self._delay for metric in _DELAYS}
         return Columns(values, faults.codes[second][self.place])
-
-
-def host_values(done: Second, place: Ints, memory: Doubles, cores: float, whole: float) -> dict[str, Doubles]:
-    """Metrics of hosts with ``whole`` bytes of memory, and guests of ``memory`` (V,) at ``place``."""
-    nothing = np.zeros(len(done.busy))
-    worst = nothing.copy()
-    np.maximum.at(worst, place, done.delay)
-    return {
-        RUNNABLE: done.runnable + 1.0,  # the probe, which reads it
-        "swap_in_bytes_per_second": nothing,
-        "swap_out_bytes_per_second": nothing,
-        "cpu_idle_ratio": 1.0 - done.busy,
-        "cpu_iowait_ratio": nothing,
-        "cpu_steal_ratio": nothing,
-        capacity.MEMORY_TOTAL: nothing + whole,
-        capacity.MEMORY_AVAILABLE: np.maximum(whole - np.bincount(place, memory, len(nothing)), 0.0),
-        capacity.CPU_COUNT: nothing + cores,
-        capacity.RECEIVED: _TRAFFIC * _LINK * done.busy,
-        capacity.SENT: _TRAFFIC * _LINK * done.busy,
-        capacity.LINK_SPEED: nothing + _LINK,
-        PRESSURE: done.pressure,
-        "pressure_memory_some_ratio": nothing,
-        "vms_suffering_ratio": np.bincount(place, done.delay, len(nothing)),
-        "vms_worst_suffering_ratio": worst,
-    }
-
-
-def guest_values(done: Second, memory: Doubles, vcpus: Doubles, cores: float) -> dict[str, Doubles]:
-    """Metrics of guests with so much ``memory`` (V,) in bytes on hosts of so many ``cores``."""
-    traffic = _TRAFFIC * _LINK * done.run / cores
-    return {
-        capacity.CPU_CORES: done.run,
-        capacity.MEMORY_RESIDENT: memory,
-        "vcpu_count": vcpus,
-        capacity.MEMORY_ASSIGNED: memory,
-        capacity.RECEIVED: traffic,
-        capacity.SENT: traffic,
-        "vcpu_run_ratio": done.run,
-        "vcpu_delay_ratio": done.delay,
-        "vcpu_throttled_ratio": np.zeros(len(done.run)),
-        "vcpu_suffering_ratio": done.delay,
-    }
 
 
 def valid(columns: Columns) -> Bools:

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from acquisition.config.decisions import Decisions
-from experiments.decisions.arrays import Bools, Doubles
-from experiments.decisions.filtering import id_of
-from experiments.decisions.hosts import PRESSURE
 from experiments.decisions.sight import Sight
+from experiments.simulation.arrays import Bools, Doubles
+from experiments.simulation.filtering import id_of
+from experiments.simulation.values import PRESSURE
 from filters.decisions import overload_detection
 from filters.decisions.deciding import judge_all
 from filters.decisions.method import Method, method_of

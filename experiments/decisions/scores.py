@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.decisions.arrays import Bools, Doubles
 from experiments.decisions.scenarios import Step
+from experiments.simulation.arrays import Bools, Doubles
 
 _DRAWS, _SEED = 1000, 1
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from experiments.decisions.arrays import Bools, Doubles, Ints
-from experiments.decisions.contention import Second
-from experiments.decisions.filtering import Filtered
 from experiments.decisions.hosts import Hosts, valid
 from experiments.decisions.scenarios import Faults, Scenario, Size
+from experiments.simulation.arrays import Bools, Doubles, Ints
+from experiments.simulation.contention import Second
+from experiments.simulation.filtering import Filtered
 from filters.decisions.picture import CPU, Picture
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.decisions.arrays import Bools, Doubles
+from experiments.simulation.arrays import Bools, Doubles
 
 LEVEL, HARM = 0.9, 0.05
 WINDOW = AHEAD = 10

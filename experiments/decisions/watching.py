@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.decisions import scores
-from experiments.decisions.arrays import Bools, Doubles
 from experiments.decisions.hosts import Hosts, guests_of
 from experiments.decisions.judges import Judge
 from experiments.decisions.scenarios import Scenario, Size, Step, Work, with_steps
 from experiments.decisions.sight import Sight
 from experiments.decisions.truth import KINDS, Truth, by_harm, by_level, onsets
+from experiments.simulation.arrays import Bools, Doubles
 
 _HOUR = 3600  #: of learning; false alarms before and after it are counted apart
 _WARM_UP = 300  #: seconds in which windows fill: alarms and overloads of this time do not count

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from acquisition.model import codes
-from experiments.decisions.filtering import Columns, Filtered
-from experiments.decisions.hosts import guest_values, host_values
 from experiments.planner.world import World
+from experiments.simulation.filtering import Columns, Filtered
+from experiments.simulation.values import guest_values, host_values
 from filters.decisions.picture import Picture
 
 _LONG_AGO = -1_000_000

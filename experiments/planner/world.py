@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.decisions.arrays import Doubles, Ints
-from experiments.decisions.contention import serve
+from experiments.simulation.arrays import Doubles, Ints
+from experiments.simulation.contention import serve
 from filters.decisions.constraints.labels import PINNED
 
 _GIB = float(1 << 30)

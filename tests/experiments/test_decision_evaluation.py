@@ -10,8 +10,7 @@ import pytest
 from acquisition.errors import DataError, NoInputError
 from acquisition.model import codes
 from experiments.decisions import __main__ as program
-from experiments.decisions import closed, contention, judges, report, scores, truth, watching
-from experiments.decisions.filtering import Columns, Filtered, id_of
+from experiments.decisions import closed, judges, report, scores, truth, watching
 from experiments.decisions.hosts import Hosts, guests_of
 from experiments.decisions.scenarios import (
     SCENARIOS,
@@ -27,6 +26,8 @@ from experiments.decisions.scenarios import (
 from experiments.decisions.scenarios.measured import VARIABLE
 from experiments.decisions.scenarios.synthetic import noise, spikes
 from experiments.harness import outcome
+from experiments.simulation import contention
+from experiments.simulation.filtering import Columns, Filtered, id_of
 from filters.decisions import overload_detection
 from filters.decisions.deciding import judge_all
 from tests.support import FIXTURES

@@ -10,11 +10,11 @@ import pytest
 
 from acquisition.config.decisions import Decisions
 from acquisition.model.derived import WAITING
-from experiments.decisions.contention import uneven_wait
 from experiments.planner import __main__ as planner
 from experiments.planner import instance
 from experiments.planner.sight import Sight
 from experiments.planner.world import Size, World
+from experiments.simulation.contention import uneven_wait
 from filters.decisions.method import method_of
 from filters.decisions.picture import CPU
 

@@ -15,6 +15,7 @@ from tests.support import ROOT
 ROOMS: dict[str, set[str]] = {
     "processes": set(),
     "emulation": {"processes"},
+    "simulation": set(),
     "harness": {"processes", "emulation"},
     "testbed": {"processes", "emulation", "harness"},  # a program as well
     "hosts": {"processes", "testbed"},

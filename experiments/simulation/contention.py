@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.decisions.arrays import Doubles, Ints
+from experiments.simulation.arrays import Doubles, Ints
 
 _VARIABILITY = 0.15
 _MOST_WAIT = 0.5  #: seconds of uneven work per second of run time at most, where the formula diverges
