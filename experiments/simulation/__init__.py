@@ -1,1 +1,1 @@
-"""Simulated time: guests that wait on hosts, and their samples through the product's own filter step."""
+"""Simulated time: hosts whose guests wait, and the filter step in memory."""

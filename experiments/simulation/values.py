@@ -1,4 +1,4 @@
-"""Values that a probe would send of simulated hosts and guests, by the product's names of metrics."""
+"""Sample values of simulated hosts and guests, by the names of metrics."""
 
 from __future__ import annotations
 
