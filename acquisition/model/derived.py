@@ -49,7 +49,7 @@ def _network_used(maximum: Maximum, receive: Any, transmit: Any, speed: Any) -> 
 def _cpu_waiting(
     maximum: Maximum, idle: Any, iowait: Any, count: Any, runnable: Any, suffering: Any, pressure: Any
 ) -> Any:
-    queued = maximum(maximum(pressure, runnable - count - 1.0), 0.0)  # who reads how many run is one of them
+    queued = maximum(maximum(pressure, runnable - count - 1.0), 0.0)  # the probe counts itself as runnable
     waiting = suffering * (suffering > 0.0) + queued * (suffering <= 0.0)  # 0 where a host has no VMs
     return waiting / maximum((1.0 - idle - iowait) * count + waiting, _LEAST_CORES)
 

@@ -169,7 +169,8 @@ def memory(host: Host | Vm, limits: Limits) -> Finding:
     if traffic is not None:
         figures = tuple(rule_inputs.level_figure(host.readings[metric], True) for metric in (*_SWAP, MEMORY))
         words = f"{host.name} moves {traffic / 1e6:.0f} MB/s from and to swap; {words}"
-        outcome = HOT if any(_is_held(host.readings[metric]) for metric in _SWAP) else SUSPECT
+        most = max((host.readings[metric] for metric in _SWAP), key=lambda each: each.mean or 0.0)
+        outcome = HOT if _is_held(most) else SUSPECT
         return Finding("memory", outcome, words, f"swap traffic {traffic:.3g} B/s, limit {limits.swap:g}", figures)
     beyond = full if full is not None else pressed
     if beyond is not None:

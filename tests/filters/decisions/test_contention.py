@@ -122,7 +122,8 @@ def test_single_value_is_suspect_and_one_that_stays_is_hot(signal: str, value: f
         variance = (1.0 - part) * (variance + part * (last - mean) ** 2)
         mean += part * (last - mean)
         shown = reading(signal, mean=mean, deviation=math.sqrt(variance), last=last)
-        calm = {name: constant(name, 0.0) for name in (WAITING, "swap_out_bytes_per_second")}
+        # a steady trickle of swap says nothing of the other direction
+        calm = {name: constant(name, 5.0 * (name != WAITING)) for name in (WAITING, "swap_out_bytes_per_second")}
         found.append(ask(host("h", cpu=0.3, extra={**calm, signal: shown})).outcome)
     assert HOT not in found[:6]
     assert found[1] is SUSPECT
