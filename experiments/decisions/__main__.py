@@ -48,7 +48,7 @@ examples:
 _QUICK = (
     "calm at 0.6", "spikes to 6 s at 0.6", "job of 5 s each 60 s at 0.7", "4 cores at 0.81", "64 cores at 0.92",
 )  # fmt: skip
-#: Scenarios of which a figure is to be reached: their rates need many host-hours.
+#: Scenarios with a target figure: their rates need many host-hours.
 _AIMED_AT = (
     "calm at 0.6", *(f"spikes to {s} s at 0.6" for s in (3, 4, 5, 6)), "spikes to 3 s at 0.7", "spikes to 3 s at 0.8",
     "job of 5 s each 60 s at 0.7", "Pareto at 0.7", "AR(0.9) 0.15 at 0.7", "Alibaba 2018 at 0.85",
@@ -56,7 +56,7 @@ _AIMED_AT = (
 
 
 class Task(NamedTuple):
-    """One run: of a judge in the closed loop, or (``judge`` None) of all of them side by side."""
+    """One run: one judge in the closed loop, or (``judge`` None) all judges side by side."""
 
     scenario: Scenario
     seed: int
@@ -108,7 +108,7 @@ def main(argv: list[str]) -> int:
         kept = json.dumps(document, separators=(",", ":"))
         outcome.RESULTS.joinpath(f"{given.save}.json").write_text(f"{kept}\n")
         plot.draw(document, outcome.RESULTS, given.save)
-        given.save = None  # as it is written above: indented it has ten times the lines
+        given.save = None  # written above; indented, it would have ten times the lines
     if given.report:
         report.write(document)
     return outcome.conclude(document, given, report.lines)
@@ -120,7 +120,7 @@ def _tasks(chosen: Sequence[Scenario], compared: Sequence[Judge], given: argpars
     for scenario in chosen:
         runs = given.seeds or (5 if scenario.name in _AIMED_AT else 1)
         found += [Task(scenario, seed) for seed in seeds[:runs]]
-    for seed in seeds[: given.loop_seeds]:  # one of all before the next
+    for seed in seeds[: given.loop_seeds]:  # one run of each scenario before the next seed
         for scenario in chosen:
             for judge in (*compared, judges.NOBODY):
                 found += [Task(scenario, seed, judge, own) for own in ((False, True) if judge.selection else (False,))]
@@ -128,7 +128,7 @@ def _tasks(chosen: Sequence[Scenario], compared: Sequence[Judge], given: argpars
 
 
 def _figures(tasks: Sequence[Task], found: Sequence[Any], seconds: int) -> dict[str, Any]:
-    """Rows of the runs of each scenario, and why a scenario has no row."""
+    """Rows for the runs of each scenario, and the reason a scenario has no row."""
     void = {task.scenario.name: str(each) for task, each in zip(tasks, found, strict=True) if isinstance(each, Void)}
     runs: dict[tuple[Scenario, str, bool], list[closed.Ran]] = {}
     tallies: dict[tuple[Scenario, str], list[watching.Tally]] = {}

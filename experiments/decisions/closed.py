@@ -1,8 +1,8 @@
-"""Closed loop: verdicts of a judge go to the real planner, which moves guests.
+"""Closed loop: the real planner moves guests by the verdicts of a judge.
 
-Every judge has the same planner, and those with a published way of choosing run a second time with that. In the first
-half of a run nobody acts and nothing counts: windows fill, and rules learn. A guest that has moved keeps its averages,
-but counts as new on its host.
+All judges have the same planner; those with a published way of choosing moves run a second time with that. In the
+first half of a run nothing is moved and nothing counts: windows fill, and rules learn. A moved guest keeps its
+averages, but counts as new on its host.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from filters.decisions.picture import Picture
 from filters.decisions.plan import propose
 from filters.decisions.verdict import Heat
 
-MOVE_COST_SECONDS = 10.0  #: what a move counts beside waiting seconds of guests
+MOVE_COST_SECONDS = 10.0  #: cost of a move, added to waiting seconds of guests
 _PLAN_SECONDS = 10
-_STEPPED = 0.15  #: of the hosts are overloaded in each slot
+_STEPPED = 0.15  #: fraction of hosts overloaded in each slot
 _OVERHEAD_CORES = 0.5  #: at both ends, while a guest is copied
 _LONG_AGO = -1_000_000
 
 
 class Ran(NamedTuple):
-    """One run. Moves are needless by a truth where 10 s of overload neither were there nor came without the move;
-    host-seconds are overloaded by a truth that belong to 10 s of it."""
+    """One run. A move is needless by a truth if the source had no 10 s of overload and would have had none without the
+    move; overload is in host-seconds that belong to 10 s of it."""
 
     moves: float
     needless_level: float
@@ -45,7 +45,7 @@ class Ran(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Waiting seconds of guests and what moves count."""
+        """Waiting seconds of guests plus the cost of moves."""
         return self.waiting_seconds + MOVE_COST_SECONDS * self.moves
 
 
@@ -78,7 +78,7 @@ class _Loop:
         self._since = np.full(len(self._guests.home), _LONG_AGO)
 
     def run(self) -> Ran:
-        """All seconds, of which the second half counts."""
+        """Simulate all seconds; the second half counts."""
         moves, needless, learned = 0, np.zeros(2), self._size.seconds // 2
         load, delay, ran = np.zeros((3, self._size.seconds, self._size.hosts))
         for second in range(self._size.seconds):
@@ -121,7 +121,7 @@ class _Loop:
         self._due.append((second + 2 + round(float(self._guests.memory[vm])), vm, report))
 
     def _needless(self, second: int, host: int) -> Doubles:
-        """Whether (2,) no 10 s of overload, by level and by harm, were there or came without the move."""
+        """Whether (2,), by level and by harm, there were no 10 s of overload, even without the move."""
         guests = np.flatnonzero(self._hosts.place == host)
         rows, carried, vcpus = list[Doubles](), np.zeros(len(guests)), self._guests.vcpus[guests]
         for at in range(max(0, second - 2 * WINDOW), min(self._size.seconds, second + AHEAD + WINDOW)):

@@ -1,4 +1,4 @@
-"""Simulated hosts: guests, where they are, and what the probe would send."""
+"""Simulated hosts: guests, their places, and the metrics a probe would send."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PRESSURES = (PRESSURE, "pressure_memory_some_ratio")
 _SUFFERING = ("vms_suffering_ratio", "vms_worst_suffering_ratio")
 _DELAYS = ("vcpu_delay_ratio", "vcpu_suffering_ratio")
 _GIB = float(1 << 30)
-_MEMORY = (1.0, 2.0, 4.0, 8.0)  #: sizes of guests in GiB, drawn evenly: the time of a migration follows from them
-_MEMORY_PER_GUEST = 8.0  #: GiB of a host for each of its guests: room for some more
+_MEMORY = (1.0, 2.0, 4.0, 8.0)  #: guest sizes in GiB, drawn uniformly; they determine the migration time
+_MEMORY_PER_GUEST = 8.0  #: GiB of host memory per guest: room for some more
 _BURSTING = 1  #: guests of a host that carry its bursts
-_LARGE = 4.0  #: vCPUs of the others, as a multiple of the cores that they use when the host is full
+_LARGE = 4.0  #: vCPUs of the others, as a multiple of the cores they use on a full host
 
 
 class Guests(NamedTuple):
-    """All guests: ``home`` (V,) is where they begin, ``share`` (V,) their part of the spread work of that host,
-    ``carrier`` (V,) of its bursts, ``vcpus`` and ``memory`` (V,) in GiB."""
+    """All guests: ``home`` (V,) is their first host, ``share`` (V,) their part of its spread work, ``carrier`` (V,)
+    their part of its bursts, ``vcpus`` and ``memory`` (V,) in GiB."""
 
     home: Ints
     share: Doubles
@@ -34,7 +34,7 @@ class Guests(NamedTuple):
     memory: Doubles
 
     def wanted(self, work: Work, second: int, cores: float) -> Doubles:
-        """Core-seconds of work (V,) that come in a second."""
+        """Core-seconds of work (V,) that arrive in a second."""
         spread, bursts = work.spread[second][self.home], work.bursts[second][self.home]
         return np.asarray((spread * self.share + bursts * self.carrier) * cores, np.float64)
 
@@ -67,7 +67,7 @@ class Hosts:
         return done
 
     def host_columns(self, done: Second, faults: Faults, second: int) -> Columns:
-        """Metrics of the hosts; NaN are those that the kernel or libvirt does not keep."""
+        """Metrics of the hosts; NaN if the kernel or libvirt does not provide them."""
         whole = _MEMORY_PER_GUEST * _GIB * self._size.vms
         values = host_values(done, self.place, self._guests.memory * _GIB, self._size.cores, whole)
         for metrics, missing in (_PRESSURES, self._pressure), (_SUFFERING, self._delay):
@@ -75,7 +75,7 @@ class Hosts:
         return Columns(values, faults.codes[second])
 
     def guest_columns(self, done: Second, faults: Faults, second: int) -> Columns:
-        """Metrics of the guests, which are as valid as those of their hosts."""
+        """Metrics of the guests, with the validity of those of their hosts."""
         values = guest_values(done, self._guests.memory * _GIB, self._guests.vcpus, self._size.cores)
         values |= {metric: values[metric] + self._delay for metric in _DELAYS}
         return Columns(values, faults.codes[second][self.place])

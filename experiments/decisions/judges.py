@@ -1,7 +1,7 @@
-"""Judges: rules of the registry, and detectors that are in use elsewhere.
+"""Judges: rules of the registry, and detectors in use elsewhere.
 
-A judge is begun for one run and takes one second of all hosts at a time. Rules of the registry judge the product's own
-readings; an outcome that is neither hot nor suspect counts as not hot.
+A judge is started for one run and takes one second of all hosts at a time. Registered rules judge the product's own
+readings; an outcome other than hot and suspect counts as not hot.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from filters.decisions.picture import CPU
 from filters.decisions.verdict import Figure, Heat, Outcome, Verdict
 
 _SUSPECT = "suspect"
-_HIGH = 0.85  #: of CPU, for all detectors that are a mean or a quantile
-_MUCH_PRESSURE = 0.5  #: of the time in which some task waits, for the quantile
-_PLAIN = "threshold"  #: the rule by which the planner knows how far detectors of CPU want a host relieved
+_HIGH = 0.85  #: CPU threshold of all detectors based on a mean or a quantile
+_MUCH_PRESSURE = 0.5  #: fraction of time in which some task waits, for the quantile
+_PLAIN = "threshold"  #: rule that defines for the planner how far to relieve a host, for CPU detectors
 
 
 class Said(NamedTuple):
-    """Hosts (H,) that are hot and suspect; ``heat`` makes the verdicts that the planner takes."""
+    """Masks (H,) of hot and suspect hosts; ``heat`` makes the verdicts for the planner."""
 
     hot: Bools
     suspect: Bools
@@ -40,12 +40,12 @@ class Stepper(Protocol):
     """Judge at work."""
 
     def step(self, sight: Sight) -> Said:
-        """The verdicts on all hosts after one more second; where a judge abstains it is what it said last."""
+        """The verdicts on all hosts after one more second; where a judge abstains, its last verdict."""
         ...
 
 
 class Judge(NamedTuple):
-    """``interval`` is that of its samples (0: the probe's), ``history`` whether it needs recent values; ``rule`` and
+    """``interval``: interval of its samples (0: the probe's). ``history``: whether it needs recent values. ``rule`` and
     the published ``selection`` and ``placement`` are for the planner."""
 
     name: str
@@ -57,13 +57,13 @@ class Judge(NamedTuple):
     placement: str = ""
 
     def method(self, own: bool) -> Method:
-        """How moves are chosen: as the product does, or in its ``own`` way."""
+        """Method of choosing moves: the product's, or the judge's ``own``."""
         given = Decisions(selection=self.selection, placement=self.placement) if own else Decisions()
         return method_of(given, self.rule)
 
 
 def rule(name: str, interval: int = 0, called: str = "", selection: str = "", placement: str = "") -> Judge:
-    """A judge by the registered rule of this name with its defaults. Raises KeyError."""
+    """A judge with the registered rule of this name and its defaults. Raises KeyError."""
     found = overload_detection.rules()[name]
 
     def begin(hosts: int) -> Stepper:
@@ -73,7 +73,7 @@ def rule(name: str, interval: int = 0, called: str = "", selection: str = "", pl
 
 
 class _Registered:
-    """A rule of the registry, judged as the product does whenever a sample is complete."""
+    """A registered rule, applied as in the product whenever a sample is complete."""
 
     def __init__(self, name: str, interval: int, hosts: int) -> None:
         self._rule, self._interval = overload_detection.rules()[name], interval
@@ -94,9 +94,9 @@ class _Registered:
 
 
 class _Windows:
-    """Windows of ``count`` means over ``interval`` seconds of some metrics, judged when one is complete.
+    """Windows of ``count`` means over ``interval`` seconds of some metrics, judged whenever a mean is complete.
 
-    Only valid samples count; a mean of none is not there, and a window with one that is not there says nothing new.
+    Only valid samples count; without any there is no mean, and a window that lacks a mean leaves the verdict unchanged.
     """
 
     def __init__(
@@ -150,18 +150,18 @@ def _mean(cpu: Doubles) -> Doubles:
 
 
 def _third_of_five(cpu: Doubles) -> Doubles:
-    """Three of five above the limit: by how much the third highest is."""
+    """Three of five above the limit: the excess of the third highest."""
     return np.asarray(np.sort(cpu, axis=0)[-3]) - _HIGH
 
 
 def _quantile(cpu: Doubles, pressure: Doubles) -> Doubles:
-    """The 66th percentile, as OpenShift's descheduler profile takes it, of CPU or, where it is kept, of pressure."""
+    """The 66th percentile of CPU or, if available, of pressure, as in OpenShift's descheduler profile."""
     upper = np.percentile(cpu, 66, axis=0) - _HIGH
     return np.fmax(upper, np.percentile(pressure, 66, axis=0) - _MUCH_PRESSURE)
 
 
 class _Nobody:
-    """Never hot: what happens if nobody acts."""
+    """Judge that calls no host hot: the result without moves."""
 
     def __init__(self, hosts: int) -> None:
         nothing = np.zeros(hosts, np.bool_)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 mpl.use("Agg")
 _MARKS = "os^vDPXph*<>"
-_FLOOR = 0.1  #: where zero is drawn on a logarithmic axis
-_ACROSS = 4  #: panels beside each other
+_FLOOR = 0.1  #: position of zero on a logarithmic axis
+_ACROSS = 4  #: panels per row
 
 
 def draw(document: dict[str, Any], directory: Path, name: str) -> None:

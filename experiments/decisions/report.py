@@ -15,13 +15,13 @@ Row = dict[str, Any]
 
 
 def lines(document: Row) -> list[str]:
-    """Void rows, and a table of delays and false alarms and one of the closed loop."""
+    """Void rows, a table of delays and false alarms, and a table of the closed loop."""
     void = [f"{name}: void, {reason}" for name, reason in document["void"].items()]
     return [*void, "", *watching_table(document["watching"]), "", *closed_table(document["closed"])]
 
 
 def write(document: Row, page: Path = PAGE) -> None:
-    """Replace the tables of the page. Raises DataError when it has no place for one."""
+    """Replace the tables of the page. Raises DataError if the markers of one are missing."""
     text = page.read_text()
     for name, table in tables(document).items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
@@ -33,7 +33,7 @@ def write(document: Row, page: Path = PAGE) -> None:
 
 
 def tables(document: Row) -> dict[str, str]:
-    """The tables of the page by name: the first rule in full, all judges beside each other."""
+    """The tables of the page by name: the first rule in full, all judges side by side."""
     watching, closed = document["watching"], document["closed"]
     first = watching[0]["judge"]
     ours = [row for row in watching if row["judge"] == first]
@@ -88,7 +88,7 @@ def closed_table(rows: Sequence[Row]) -> list[str]:
 
 
 def text(value: Interval | Sequence[float | None]) -> str:
-    """A figure with the ends of its interval, which may be open."""
+    """A figure with the bounds of its interval, which may be open."""
     figure, low, high = value
     if figure is None:
         return "-"

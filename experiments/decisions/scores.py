@@ -1,4 +1,4 @@
-"""Scores of alarms, each with a confidence interval of 95%."""
+"""Scores of alarms, each with a 95% confidence interval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DRAWS, _SEED = 1000, 1
 
 
 class Interval(NamedTuple):
-    """A figure with the ends of its interval; None where nothing was measured."""
+    """A figure with the bounds of its interval; None if nothing was measured."""
 
     value: float | None
     low: float | None = None
@@ -23,15 +23,15 @@ class Interval(NamedTuple):
 
 
 def rising(hot: Bools) -> Bools:
-    """Where (T, H) an alarm begins; one that stands in the first second begins there."""
+    """Mask (T, H) of seconds in which an alarm begins; one active in the first second begins there."""
     found = hot.copy()
     found[1:] &= ~hot[:-1]
     return found
 
 
 def delay(step: Step, hot: Bools) -> float:
-    """Seconds from the onset of a step to the end of the second in which its host is hot: 0 where it was hot before,
-    infinite where it never is while the step lasts."""
+    """Seconds from the onset of a step to the end of the second in which its host becomes hot: 0 if it was hot before,
+    infinite if it does not become hot during the step."""
     first = int(step.start)
     if first and hot[first - 1, step.host]:
         return 0.0
@@ -40,9 +40,9 @@ def delay(step: Step, hot: Bools) -> float:
 
 
 def rate(counts: Doubles, hours_each: float, per: float = 100.0) -> Interval:
-    """Events per ``per`` hours from the counts of hosts that were each watched for so long.
+    """Events per ``per`` hours, from counts of hosts watched for ``hours_each``.
 
-    The wider of the exact Poisson interval and the bootstrap over hosts, whose events come in clusters.
+    The wider of the exact Poisson interval and the bootstrap over hosts, as events occur in clusters.
     """
     hours = hours_each * len(counts)
     if not hours:
@@ -55,7 +55,7 @@ def rate(counts: Doubles, hours_each: float, per: float = 100.0) -> Interval:
 
 
 def mean(values: Sequence[float] | Doubles) -> Interval:
-    """The mean of runs, with the bootstrap interval over them; one run has none."""
+    """The mean over runs with its bootstrap interval; a single run has none."""
     known = np.asarray(values, np.float64)
     if len(known) < 2:
         return Interval(_round(known[0]) if len(known) else None)
@@ -64,7 +64,7 @@ def mean(values: Sequence[float] | Doubles) -> Interval:
 
 
 def percentile(values: Sequence[float], part: float) -> Interval:
-    """A percentile with its bootstrap interval; None where so many values are infinite."""
+    """A percentile with its bootstrap interval; None if it falls on an infinite value."""
     known = np.asarray(values, np.float64)
     if not len(known):
         return Interval(None)

@@ -1,4 +1,4 @@
-"""Sight of a run: the hosts as judges see them, each at its interval."""
+"""View of a run: the hosts as seen by each judge, at its interval."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from filters.decisions.picture import CPU, Picture
 
 
 class Sight:
-    """``values`` (H,) by metric and ``valid`` (H,) are of the newest second, and ``picture`` of the newest sample.
+    """``values`` (H,) by metric and ``valid`` (H,) are from the newest second, ``picture`` from the newest sample.
 
-    Judges that sample at the same interval share one filter.
+    Judges with the same sampling interval share one filter.
     """
 
     def __init__(self, scenario: Scenario, size: Size, faults: Faults, intervals: Iterable[tuple[int, bool]]) -> None:
@@ -34,7 +34,7 @@ class Sight:
         self._fresh: set[int] = set()
 
     def take(self, second: int, hosts: Hosts, done: Second, observed: Ints) -> None:
-        """Take a second in; guests have been on their hosts for ``observed`` (V,) seconds."""
+        """Add a second; guests have been on their hosts for ``observed`` (V,) seconds."""
         seen, guests = (make(done, self._faults, second) for make in (hosts.host_columns, hosts.guest_columns))
         self.values, self.valid = {**seen.values, CPU: done.busy}, valid(seen)
         self._fresh = {seconds for seconds, each in self._filters.items() if each.take(second, seen, guests)}
@@ -42,10 +42,10 @@ class Sight:
             self._newest[seconds] = self._filters[seconds].picture(second, hosts.place, observed)
 
     def fresh(self, interval: int) -> Picture | None:
-        """All hosts where a sample of this interval (0: the probe's) is complete with this second; else None."""
+        """All hosts if this second completes a sample of this interval (0: the probe's), else None."""
         seconds = interval or self._probe
         return self._newest[seconds] if seconds in self._fresh else None
 
     def newest(self, interval: int) -> Picture | None:
-        """The same of the newest complete sample."""
+        """All hosts by the newest complete sample."""
         return self._newest.get(interval or self._probe)

@@ -22,7 +22,7 @@ _shared: dict[str, Callable[[Any], Any]] = {}
 
 
 def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """``function`` of every item, in their order; ``function`` may be a closure over large arrays, items are small."""
+    """Results of ``function`` for all items, in order. It may be a closure over large arrays; items are small."""
     jobs = min(os.cpu_count() or 1, len(items))
     if jobs < 2:
         return [function(item) for item in items]
@@ -36,7 +36,7 @@ def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answ
                 return [answer.result() for answer in answers]
             except BaseException:
                 for worker in active_children():
-                    worker.kill()  # else the run that each is at would be waited for
+                    worker.kill()  # otherwise the pool waits for their current runs
                 raise
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
@@ -44,7 +44,7 @@ def each(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answ
 
 
 def kept(directory: Path | None, key: object, run: Callable[[], Answer]) -> Answer:
-    """The answer of a run; with a ``directory`` that of an earlier one of the same key, which has kept it there."""
+    """The result of a run, or the one that an earlier run with the same key saved in ``directory``."""
     if directory is None:
         return run()
     path = directory / hashlib.sha256(repr(key).encode()).hexdigest()[:24]
@@ -55,12 +55,12 @@ def kept(directory: Path | None, key: object, run: Callable[[], Answer]) -> Answ
     directory.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_bytes(pickle.dumps(found))
-    part.rename(path)  # whole, or not there
+    part.rename(path)  # complete or absent
     return found
 
 
 def _begin() -> None:
-    """A worker ends when the pool says so, and not by what ends the program. It makes little that is cyclic."""
+    """Start a worker: only the pool ends it, not the signals to the program. It creates few cyclic objects."""
     gc.set_threshold(100_000)
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)

@@ -1,8 +1,8 @@
-"""Truth about overload in two ways: by level, and by the harm that guests take.
+"""Truth about overload in two ways: by level, and by harm to guests.
 
-By level: the work of a host is 0.9 of its cores or more on average over 10 s. By harm: its guests wait for 5% of
-the time, over 10 s, in which they want to run. An alarm is true where such 10 s include its second, or begin within
-the 10 s after it; otherwise it is false.
+By level: the work of a host averages 0.9 of its cores or more over 10 s. By harm: over 10 s, its guests wait for 5% of
+the time in which they want to run. An alarm is true if such 10 s include its second, or begin within the 10 s after it;
+otherwise it is false.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _APART = 10  #: seconds of calm after which an overload is a new one
 
 
 class Truth(NamedTuple):
-    """``bad`` (T, H): seconds that belong to 10 s of overload. ``near`` (T, H): where an alarm is true."""
+    """``bad`` (T, H): seconds that belong to 10 s of overload. ``near`` (T, H): seconds in which an alarm is true."""
 
     bad: Bools
     near: Bools
 
 
 def by_level(work: Doubles) -> Truth:
-    """From the runnable work (T, H) as a ratio of the cores."""
+    """Truth from the runnable work (T, H) as a ratio of the cores."""
     return _truth(_rolling(work) >= LEVEL * WINDOW)
 
 
 def by_harm(delay: Doubles, run: Doubles) -> Truth:
-    """From the waiting and the running (T, H) of all guests in core-seconds."""
+    """Truth from the waiting and running (T, H) of all guests in core-seconds."""
     waiting, wanted = _rolling(delay), _rolling(delay + run)
     return _truth((waiting >= HARM * wanted) & (wanted > 0.0))
 
@@ -44,7 +44,7 @@ def _rolling(values: Doubles) -> Doubles:
 
 
 def _truth(begins: Bools) -> Truth:
-    """From where (T - 9, H) such 10 s begin."""
+    """Truth from the seconds (T - 9, H) at which such 10 s begin."""
     seconds = len(begins) + WINDOW - 1
     bad, near = (np.zeros((seconds, begins.shape[1]), np.bool_) for _ in range(2))
     for later in range(WINDOW):

@@ -1,4 +1,4 @@
-"""Watching run: nobody acts; alarms of all judges against both truths."""
+"""Watching run without moves: alarms of all judges against both truths."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from experiments.decisions.sight import Sight
 from experiments.decisions.truth import KINDS, Truth, by_harm, by_level, onsets
 from experiments.simulation.arrays import Bools, Doubles
 
-_HOUR = 3600  #: of learning; false alarms before and after it are counted apart
-_WARM_UP = 300  #: seconds in which windows fill: alarms and overloads of this time do not count
-_STEPPED = 4  #: one host of so many has overloads of known onset, beside those that have none
-_PER_SLOT = 4  #: one of so many of these at a time
+_HOUR = 3600  #: of learning; false alarms before and after it are counted separately
+_WARM_UP = 300  #: seconds in which windows fill: alarms and overloads in them do not count
+_STEPPED = 4  #: for this many hosts without overloads of known onset, one more has them
+_PER_SLOT = 4  #: one in this many of these at a time
 
 Row = dict[str, object]
 
 
 class Alarms(NamedTuple):
-    """Where (T, H) a judge says hot and suspect."""
+    """Masks (T, H) of a judge's hot and suspect verdicts."""
 
     hot: Bools
     suspect: Bools
 
 
 class Watched(NamedTuple):
-    """One run: alarms by name of the judge, truths by kind, and the overloads of known onset, which are of the hosts
-    from ``quiet`` on."""
+    """One run: alarms by name of the judge, truths by kind, and the overloads of known onset, on the hosts from
+    ``quiet`` on."""
 
     alarms: dict[str, Alarms]
     truths: dict[str, Truth]
@@ -42,7 +42,7 @@ class Watched(NamedTuple):
 
 
 def run(scenario: Scenario, judges: Sequence[Judge], seed: int, size: Size) -> Watched:
-    """Watch ``size.hosts`` hosts, and some more that have overloads of known onset. Raises Void."""
+    """Watch ``size.hosts`` hosts, and additional ones with overloads of known onset. Raises Void."""
     quiet = size.hosts
     size = size._replace(cores=scenario.cores, hosts=quiet + -(-quiet // _STEPPED))
     plain = scenario.work(seed, size)
@@ -75,9 +75,9 @@ def watch(scenario: Scenario, work: Work, judges: Sequence[Judge], seed: int, si
 
 
 class Tally(NamedTuple):
-    """Of one judge in one run: ``hot`` and ``suspect`` are delays of steps (``scores.delay``). By truth: false alarms
-    (2, H) in the first hour after the warm-up and later, the part of the later time that is falsely hot, overloads, and
-    those without an alarm."""
+    """Counts for one judge in one run: ``hot`` and ``suspect`` are delays of steps (``scores.delay``). By truth: false
+    alarms (2, H) in the first hour (after the warm-up) and later, the fraction of later time that is falsely hot, and
+    overloads, in all and without an alarm."""
 
     hot: list[float]
     suspect: list[float]
@@ -87,7 +87,7 @@ class Tally(NamedTuple):
 
 
 def tally(run: Watched, name: str) -> Tally:
-    """The alarms and steps of one judge, counted."""
+    """Count the alarms and steps of one judge."""
     alarms = run.alarms[name]
     steps = [step for step in run.steps if step.start >= _WARM_UP]
     quiet = alarms.hot[_WARM_UP:, : run.quiet]
@@ -104,7 +104,7 @@ def tally(run: Watched, name: str) -> Tally:
 
 
 def row(scenario: Scenario, judge: str, runs: Sequence[Tally], seconds: int) -> Row:
-    """Figures of one judge over runs; delays are of steps whose host was not hot (or suspect) before."""
+    """Figures of one judge over runs; delays only of steps on hosts that were not hot (or suspect) before."""
     hours = [(min(seconds, _HOUR) - _WARM_UP) / 3600.0, max(0, seconds - _HOUR) / 3600.0]
     found: Row = {"scenario": scenario.name, "split": scenario.split, "judge": judge}
     delays = {

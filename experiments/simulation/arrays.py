@@ -1,4 +1,4 @@
-"""Types of arrays, which all modules of the evaluation share."""
+"""Array types shared by all modules of the evaluation."""
 
 from __future__ import annotations
 

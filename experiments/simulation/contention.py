@@ -1,8 +1,8 @@
 """Contention of guests on hosts: runnable work against cores, second by second.
 
-Work beyond the cores waits and is carried over to the next second. Below that, guests wait since work does not come
-evenly: by Sakasegawa's approximation of a queue with c servers (1977), with a variability that makes guests wait for
-11% of the time at 0.81 of 4 cores and for 1 to 2% at 0.92 of 64. So busy and waiting differ.
+Work beyond the cores waits and is carried over to the next second. Guests also wait below that, because work does not
+arrive evenly; this follows Sakasegawa's approximation of a queue with c servers (1977), with a variability that makes
+guests wait for 11% of the time at 0.81 of 4 cores and for 1 to 2% at 0.92 of 64. So busy and waiting differ.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from experiments.simulation.arrays import Doubles, Ints
 
 _VARIABILITY = 0.15
-_MOST_WAIT = 0.5  #: seconds of uneven work per second of run time at most, where the formula diverges
-_CARRIED_SECONDS = 30.0  #: of a guest's size: older work has timed out and is dropped
+_MOST_WAIT = 0.5  #: maximum wait from uneven work, in seconds per second of run time: the formula diverges
+_CARRIED_SECONDS = 30.0  #: times a guest's size: work beyond that has timed out and is dropped
 
 
 class Second(NamedTuple):
     """One second of H hosts and V guests: ``busy``, ``runnable`` and ``pressure`` (H,), ``run`` and ``delay`` (V,) in
-    core-seconds, ``carried`` (V,) core-seconds of work left for the next one."""
+    core-seconds, ``carried`` (V,) core-seconds of work left over for the next second."""
 
     busy: Doubles
     runnable: Doubles
@@ -33,8 +33,8 @@ class Second(NamedTuple):
 def serve(wanted: Doubles, carried: Doubles, place: Ints, cores: float, sizes: Doubles, overhead: Doubles) -> Second:
     """Run the ``wanted`` (V,) core-seconds of guests at ``place`` for a second.
 
-    ``sizes`` (V,) are vCPUs, which bound what a guest can run at once; ``overhead`` (H,) is work of the hosts
-    themselves in cores, such as migrations.
+    ``sizes`` (V,) are vCPUs, which limit what a guest can run at once; ``overhead`` (H,) is the hosts' own work in
+    cores, such as migrations.
     """
     hosts = len(overhead)
     whole = wanted + carried
@@ -51,7 +51,7 @@ def serve(wanted: Doubles, carried: Doubles, place: Ints, cores: float, sizes: D
 
 
 def uneven_wait(busy: Doubles, cores: float) -> Doubles:
-    """Seconds that work waits per second that it runs, at a load below all cores."""
+    """Seconds of waiting per second of run time, at a load below all cores."""
     power = np.sqrt(2.0 * (cores + 1.0)) - 1.0
     idle = np.maximum(cores * (1.0 - busy), 1e-9)
     return np.asarray(np.minimum(_VARIABILITY * busy**power / idle, _MOST_WAIT))

@@ -1,8 +1,8 @@
-"""Filter step in memory: samples go in, hosts as rules see them come out.
+"""Filter step in memory, from samples to hosts as seen by rules.
 
-One frame carries the samples of all hosts, a second one those of all guests: states, windows, averages and whatever
-else the filter keeps belong to rows, so that many hosts in a frame are as many frames of one host each. A sample that
-is not there has the code MISSING, and its host is late. Readings are made by the product's own reader.
+One frame carries the samples of all hosts, another those of all guests: states, windows, averages and everything else
+that the filter keeps are per row, so many hosts in one frame are equivalent to one frame per host. An absent sample has
+the code MISSING, and its host is late. The product's own reader makes the readings.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _SETTINGS = FilterSettings(tau_seconds=Filter().tau_seconds, inputs=InputsSettin
 
 
 class Columns(NamedTuple):
-    """Values by the product's name of the metric, one row each, and their codes (R,)."""
+    """Values (R,) by metric name as in the product, and their codes (R,)."""
 
     values: dict[str, Doubles]
     codes: npt.NDArray[np.uint8]
 
 
 class _Stream:
-    """One resource set on its way through the filter."""
+    """Filter of one resource set."""
 
     def __init__(self, kind: ResourceSet, metrics: Sequence[str], rows: int, interval: float) -> None:
         known = {metric.name: metric for metric in kind.metrics}
@@ -70,7 +70,7 @@ class _Stream:
         self._names, self._smoother = Names(whole), Smoother(_SETTINGS, kernels.select(_SETTINGS.kernels))
 
     def take(self, at: float, columns: Columns) -> Block:
-        """The block of a sample at second ``at``."""
+        """The block for a sample at second ``at``."""
         values = np.stack([columns.values[name] for name in self._metrics], 1).astype("<f4")
         marks = np.where(np.isnan(values), np.uint8(codes.MISSING), columns.codes[:, None])
         tick, wall = round(at / self._interval), _BEGAN + at
@@ -93,15 +93,15 @@ class _Stream:
 
 
 class _Recent:
-    """Last valid values of the metrics that have decision inputs, for rules that cannot do without."""
+    """Last valid values of the metrics with decision inputs, for rules that require them."""
 
     def __init__(self) -> None:
         self._step = 0
         self._kept: dict[str, Floats] = {}  #: raw values and averages (2, ticks, rows), NaN where not valid
-        self._in_order: dict[str, Floats] = {}  #: the same, oldest first, of those that were asked for
+        self._in_order: dict[str, Floats] = {}  #: the same, oldest first, of requested metrics
 
     def take(self, block: Block, inputs: InputsTable) -> None:
-        """Remember a tick."""
+        """Store a tick."""
         carried = len(inputs.metrics) - inputs.head.derived
         planes = {metric.name: at for at, metric in enumerate(block.metrics)}
         for metric, column in inputs.columns.items():
@@ -137,7 +137,7 @@ class _Recent:
 
 
 class _Inputs:
-    """Readings of a tick with what the filter keeps beside the averages (filters.judging.observe.Inputs)."""
+    """Readings of a tick with the filter's decision inputs (filters.judging.observe.Inputs)."""
 
     def __init__(self, tables: TickInputs, recent: _Recent | None) -> None:
         self._tables, self._recent = tables, recent
@@ -149,7 +149,7 @@ class _Inputs:
 
 
 class _Guests(Sequence[Vm]):
-    """The guests of a host, made when the first is looked at."""
+    """The guests of a host, made on first access."""
 
     def __init__(self, make: Callable[[], Iterator[Vm]]) -> None:
         self._make = make
@@ -172,9 +172,9 @@ class _Guests(Sequence[Vm]):
 
 
 class Filtered:
-    """The filter of hosts that are sampled every ``interval`` seconds, a whole number of them.
+    """The filter of hosts sampled every ``interval`` seconds, a whole number.
 
-    A sample is the mean over the interval of the seconds that are valid. ``history`` keeps recent values as well.
+    A sample is the mean of the valid seconds of the interval. With ``history``, recent values are kept as well.
     """
 
     def __init__(self, hosts: int, guests: int, interval: int, history: bool) -> None:
@@ -187,7 +187,7 @@ class Filtered:
         self._came = np.ones(hosts, np.bool_)
 
     def take(self, second: int, hosts: Columns, guests: Columns) -> bool:
-        """Take a second in; True where it completed a sample."""
+        """Add a second; True if it completed a sample."""
         self._seconds.append((hosts, guests))
         if len(self._seconds) < self.interval:
             return False
@@ -213,7 +213,7 @@ class Filtered:
         return BlockReadings(block, _Inputs(TickInputs(tables), recent), ColumnCache())
 
     def picture(self, second: int, place: Ints, observed: Ints, labels: Sequence[Mapping[str, str]] = ()) -> Picture:
-        """All hosts with their guests, which are at ``place`` (V,) and there for ``observed`` (V,) seconds."""
+        """All hosts with their guests, which have been at ``place`` (V,) for ``observed`` (V,) seconds."""
         order = np.argsort(place, kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=self._rows[0])).tolist()
         hosts = []
@@ -239,7 +239,7 @@ class Filtered:
 
 
 def id_of(host: int) -> str:
-    """The id of a host by its row."""
+    """The id of the host in a row."""
     return f"{host:016x}"
 
 

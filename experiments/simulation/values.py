@@ -10,7 +10,7 @@ from filters.decisions import capacity
 
 PRESSURE = "pressure_cpu_some_ratio"
 
-_LINK, _TRAFFIC = 1.25e9, 0.3  #: bytes per second, and the part of it that a host at full CPU sends and receives
+_LINK, _TRAFFIC = 1.25e9, 0.3  #: bytes per second, and the fraction that a host at full CPU sends and receives
 
 
 def host_values(done: Second, place: Ints, memory: Doubles, cores: float, whole: float) -> dict[str, Doubles]:
@@ -19,7 +19,7 @@ def host_values(done: Second, place: Ints, memory: Doubles, cores: float, whole:
     worst = nothing.copy()
     np.maximum.at(worst, place, done.delay)
     return {
-        "tasks_runnable": done.runnable + 1.0,  # the probe, which reads it
+        "tasks_runnable": done.runnable + 1.0,  # the probe itself
         "swap_in_bytes_per_second": nothing,
         "swap_out_bytes_per_second": nothing,
         "cpu_idle_ratio": 1.0 - done.busy,
@@ -39,7 +39,7 @@ def host_values(done: Second, place: Ints, memory: Doubles, cores: float, whole:
 
 
 def guest_values(done: Second, memory: Doubles, vcpus: Doubles, cores: float) -> dict[str, Doubles]:
-    """Metrics of guests with so much ``memory`` (V,) in bytes on hosts of so many ``cores``."""
+    """Metrics of guests with ``memory`` (V,) in bytes, on hosts with this number of ``cores``."""
     traffic = _TRAFFIC * _LINK * done.run / cores
     return {
         capacity.CPU_CORES: done.run,

@@ -1,6 +1,6 @@
 """Capacity of hosts and demand of VMs, in cores, bytes, bytes per second (pure).
 
-None where a figure is missing or was never valid: callers then abstain.
+None if a figure is missing or was never valid: callers then abstain.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MEMORY_AVAILABLE = "memory_available_bytes"
 LINK_SPEED = "link_speed_bytes_per_second"
 RECEIVED = "network_receive_bytes_per_second"
 SENT = "network_transmit_bytes_per_second"
-PROCESS = "process"  #: the kind of what is no VM
+PROCESS = "process"  #: kind of an entity that is not a VM
 _FRESH_SECONDS = 3.0
 
 
 def mean(readings: Mapping[str, Reading], metric: str) -> float | None:
-    """The moving average of a metric that was valid within the last 3 s and its interval."""
+    """The moving average of a metric that was valid within the last 3 s plus its interval."""
     reading = readings.get(metric)
     if reading is None or reading.stale_seconds is None:
         return None
@@ -32,7 +32,7 @@ def mean(readings: Mapping[str, Reading], metric: str) -> float | None:
 
 
 def waiting(host: Host) -> float | None:
-    """Cores for which work of a host waits: what its guests lose in a second, in seconds."""
+    """Cores for which work of a host waits: seconds lost by its guests per second."""
     share, busy, count = (mean(host.readings, metric) for metric in (WAITING, CPU, CPU_COUNT))
     if share is None or busy is None or count is None or share >= 1.0:
         return None
@@ -40,19 +40,19 @@ def waiting(host: Host) -> float | None:
 
 
 def memory_metric(vm: Vm) -> str:
-    """Metric that stands for a VM's RAM: what it was given, whatever it uses of that now; for a process, given
-    nothing, its resident set."""
+    """Metric of a VM's RAM: the assigned memory, whatever it uses of it now; for a process, which has none assigned,
+    the resident set."""
     return MEMORY_RESIDENT if vm.kind == PROCESS else MEMORY_ASSIGNED
 
 
 def memory(vm: Vm) -> float | None:
-    """A VM's RAM in bytes: what a migration may have to copy and a destination must have. None where the size of the
-    VM is unknown: it uses less than that, and a destination with room for what it uses may have none for it."""
+    """A VM's RAM in bytes: what a migration may have to copy and a destination must have. None if the size of the VM is
+    unknown: its use is less, and a destination with room for the use may have none for the VM."""
     return mean(vm.readings, memory_metric(vm))
 
 
 def demand(vm: Vm, resource: str) -> float | None:
-    """Demand of a VM for a resource, absolute."""
+    """Absolute demand of a VM for a resource."""
     if resource == CPU:
         return mean(vm.readings, CPU_CORES)
     if resource == MEMORY:
@@ -63,7 +63,7 @@ def demand(vm: Vm, resource: str) -> float | None:
 
 
 def capacity(host: Host, resource: str) -> float | None:
-    """Capacity of a host for a resource in all, in the unit of ``demand``; None where unknown or 0."""
+    """Total capacity of a host for a resource, in the unit of ``demand``; None if unknown or 0."""
     metric = {CPU: CPU_COUNT, MEMORY: MEMORY_TOTAL, NETWORK: LINK_SPEED}.get(resource)
     return (mean(host.readings, metric) or None) if metric is not None else None
 
@@ -80,7 +80,7 @@ def used(host: Host, resource: str) -> float | None:
 
 
 def unchecked(vm: Vm, host: Host) -> str:
-    """Words for a VM and its destination where no constraint knows the network of one of them."""
+    """Note for a VM and its destination if the network use of one of them is MISSING, so no constraint checked it."""
     known = {host.name: used(host, NETWORK), vm.name: demand(vm, NETWORK) if vm.host else 0.0}
     missing = [name for name, value in known.items() if value is None]
     return f"; network of {' and '.join(missing)} is MISSING and was not checked" if missing else ""

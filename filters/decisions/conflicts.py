@@ -8,8 +8,8 @@ from filters.decisions.picture import Picture
 
 
 class Claims(NamedTuple):
-    """One host that claims ``vms`` VMs that run elsewhere: ids of it, of one of the VMs and of the host that has that
-    one, whose name is ``host_name``."""
+    """Claims of one host to ``vms`` VMs that run elsewhere: ids of the claimant, of one of the VMs and of the host that
+    has this VM, with its name."""
 
     claimant: str
     vms: int
@@ -19,7 +19,7 @@ class Claims(NamedTuple):
 
 
 def by_claimant(picture: Picture) -> dict[str, Claims]:
-    """Claims of each host, by its id: a host may claim any number, so they are reported together."""
+    """Claims by id of the claimant: a host may claim any number of VMs, so they are reported together."""
     names = {host.id: host.name for host in picture.hosts} if picture.conflicts else {}
     found: dict[str, Claims] = {}
     for each in sorted(picture.conflicts):

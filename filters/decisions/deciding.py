@@ -1,6 +1,6 @@
 """Decision in one call: hot hosts and moves from a picture.
 
-Command, service and views share it.
+Shared by command, service and views.
 
 ::
 
@@ -26,9 +26,9 @@ _NOTHING: Mapping[str, Verdict] = {}
 
 
 class Decided(NamedTuple):
-    """``blind`` says why no host at all can be judged: that none is hot does not follow then. ``plan`` is None then,
-    and where the log of migrations could not be read (``unplanned`` says why): who does not know how hosts are, or
-    which VMs are on their way, proposes no moves."""
+    """``blind``: why no host at all can be judged; it then does not follow that none is hot. ``plan`` is None then, and
+    if the log of migrations could not be read (``unplanned`` gives the reason): without the state of hosts, or the
+    VMs on their way, no moves are proposed."""
 
     picture: Picture
     method: Method
@@ -46,9 +46,9 @@ def decide(
     proposed: Sequence[Move] = (),
     known: Mapping[str, Verdict] = _NOTHING,
 ) -> Decided:
-    """Judge all hosts but those whose verdicts are ``known`` and, with a log of migrations, plan moves: of those that
-    were ``proposed`` last all that are still right. A text as ``log`` says why the log is missing; with None no moves
-    are asked for."""
+    """Judge all hosts except those with ``known`` verdicts and, with a log of migrations, plan moves, keeping all that
+    were ``proposed`` last and are still right. A string as ``log`` is the reason the log is missing; None: no moves
+    are requested."""
     heat = judge_all(picture, method.rule, method.parameters, hot_before, known)
     blind = picture.blind or _unjudged(picture, heat)
     if log is None or isinstance(log, str) or blind:
@@ -63,10 +63,10 @@ def judge_all(
     hot_before: frozenset[str] = frozenset(),
     known: Mapping[str, Verdict] = _NOTHING,
 ) -> Heat:
-    """The verdicts of ``rule`` on all hosts; those that are ``known`` of the same readings stand.
+    """The verdicts of ``rule`` on all hosts; ``known`` verdicts on the same readings are kept.
 
-    A host on which the rule abstains keeps its hysteresis as long as it is late; one that is down
-    restarts when it comes back.
+    A host on which the rule abstains keeps its hysteresis as long as it is late; a host that is down
+    starts over when it returns.
     """
     verdicts: dict[str, Verdict] = {}
     hot = set()
@@ -80,7 +80,7 @@ def judge_all(
 
 
 def _unjudged(picture: Picture, heat: Heat) -> str:
-    """Why the rule abstains on every host, as it does while windows fill; "" where it judges any, or there are no
+    """Reason the rule abstains on every host, such as windows that are not full; "" if it judges any, or there are no
     hosts."""
     if not picture.hosts:
         return ""

@@ -1,6 +1,6 @@
-"""Huge pages of hosts, and which VMs lie in them (pure).
+"""Huge pages of hosts, and VMs that use them (pure).
 
-Ordinary memory and huge pages do not make up for each other. Pools of huge pages change by steps, so their newest
+Ordinary memory and huge pages cannot replace each other. Pools of huge pages change in steps, so their newest
 values count, not their averages.
 """
 
@@ -21,19 +21,19 @@ _FREE = (_AVAILABLE, *(f"{prefix}_free_bytes" for prefix in _SIZES.values()))
 
 
 class Pool(NamedTuple):
-    """Huge pages of one size: bytes in all, and bytes that are free and not reserved (None: unknown)."""
+    """Huge pages of one size: total bytes, and free unreserved bytes (None: unknown)."""
 
     total: float
     free: float | None
 
 
 def total(host: Host) -> float | None:
-    """Bytes of a host in huge pages of all sizes; None where that is MISSING."""
+    """Bytes of a host in huge pages of all sizes; None if MISSING."""
     return _newest(host.readings, _TOTAL)
 
 
 def pools(host: Host) -> dict[str, Pool] | None:
-    """The huge pages of a host by size, without sizes of which it has none; None where they are MISSING."""
+    """The huge pages of a host by size, only sizes that it has; None if MISSING."""
     in_all, available = total(host), _newest(host.readings, _AVAILABLE)
     if not in_all:
         return None if in_all is None else {}
@@ -46,13 +46,13 @@ def pools(host: Host) -> dict[str, Pool] | None:
 
 
 def holds(vm: Vm) -> bool:
-    """Whether the memory of a VM lies in huge pages."""
+    """Whether the memory of a VM is in huge pages."""
     return labels.is_set(vm.labels, labels.HUGEPAGES)
 
 
 def claimed(vm: Vm, host: Host) -> tuple[str, ...]:
-    """The metrics of ``host`` that fall by the memory of a VM that comes to it: of huge pages those of all sizes, as
-    nobody knows which it takes. None on a host without huge pages."""
+    """The metrics of ``host`` that an arriving VM reduces by its memory: for huge pages those of all sizes, as it is
+    unknown which it uses. Empty for a host without huge pages."""
     if not total(host):
         return ()
     return _FREE if holds(vm) else (capacity.MEMORY_AVAILABLE,)

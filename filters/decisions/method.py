@@ -1,6 +1,6 @@
 """Method of decisions: rule, parameters, selection, placement and policy.
 
-The configuration chooses it.
+Chosen by the configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filters.decisions.vm_selection import VmSelection
 
 
 class Method(NamedTuple):
-    """Everything that is chosen."""
+    """The chosen rule, parameters, selection, placement and policy."""
 
     rule: Rule
     parameters: Parameters
@@ -31,10 +31,10 @@ class Method(NamedTuple):
 
 
 class Registered:
-    """Names that [decisions] may hold, for the configuration (entry point group ``shardpulse.validators``)."""
+    """Names permitted in [decisions], for the configuration (entry point group ``shardpulse.validators``)."""
 
     def __call__(self, settings: Settings, name: str) -> None:
-        """Refuse what is registered nowhere. Raises ConfigError."""
+        """Refuse unregistered names. Raises ConfigError."""
         method_of(settings.decisions, name=name)
 
     def choices(self) -> dict[str, tuple[str, ...]]:
@@ -50,9 +50,9 @@ check = Registered()
 
 
 def method_of(settings: Decisions, rule: str = "", name: str = "configuration") -> Method:
-    """The method that ``[decisions]`` describes, with another rule where one is named.
+    """The method configured in ``[decisions]``, with another rule if one is named.
 
-    Raises ConfigError naming the key for what is not registered or no parameter of its rule.
+    Raises ConfigError with the key for an unregistered name or an unknown parameter of its rule.
     """
     for key in settings.parameters:
         parameters_of(settings, key, name)
@@ -67,7 +67,7 @@ def method_of(settings: Decisions, rule: str = "", name: str = "configuration") 
 
 
 def parameters_of(settings: Decisions, rule: str, name: str = "configuration") -> Parameters:
-    """The parameters of a rule: its defaults with what ``[decisions.parameters]`` says. Raises ConfigError."""
+    """The parameters of a rule: its defaults, overridden by ``[decisions.parameters]``. Raises ConfigError."""
     where = f"{name}: key decisions.parameters"
     found: Rule = _pick(overload_detection.rules(), rule, f"{where}: unknown rule")
     given = settings.parameters.get(rule, {})

@@ -1,9 +1,9 @@
 """Migration log as reported by schedulers, and its consequences (pure).
 
 A scheduler reports that it has ``started`` a migration, and that it ``finished`` or ``failed``. ``append``
-takes one report; what contradicts the log changes nothing and is reported. Replaying the same
-reports with the same times comes to the same state, so every reader of the log agrees about cool-downs and moves
-in progress. Times are those of the log's own clock (the shard that keeps it), never a host's or a scheduler's.
+takes one report; a report that contradicts the log changes nothing and is reported. Replaying the same
+reports with the same times gives the same state, so all readers of the log agree about cool-downs and moves
+in progress. Times are from the log's own clock (the shard that keeps it), never a host's or a scheduler's.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ FINISHED = "finished"
 FAILED = "failed"
 PHASES = (STARTED, FINISHED, FAILED)
 
-#: The same end of the same migration, reported again within so many seconds, is a repetition of the report.
+#: The same end of the same migration, reported again within this many seconds, is a repeated report.
 _REPEAT_SECONDS = 60.0
 
 
 class Report(NamedTuple):
-    """Migration report of a scheduler: ``vm`` is a VM's stable id, ``source`` and ``destination`` are host ids."""
+    """Migration report of a scheduler. ``vm``: stable id of the VM; ``source``, ``destination``: host ids."""
 
     vm: str
     source: str
@@ -31,7 +31,7 @@ class Report(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """``started`` is None where only the end was reported, ``ended`` None while it lasts;
+    """``started`` is None if only the end was reported, ``ended`` None while it lasts;
     ``outcome`` is ``started``, ``finished`` or ``failed``."""
 
     vm: str
@@ -44,10 +44,10 @@ class Migration(NamedTuple):
 
 
 class Migrations(NamedTuple):
-    """The newest migration of each VM, by VM id; ``given_up_seconds`` after its start one without an end
-    counts as failed without a report. ``ends`` is when others ended by which a VM left or reached a host for good, by
-    host: earlier ones of the same VMs, and those that nobody reported (``filters.decisions.sightings``). ``released``
-    are VMs that several hosts have reported for so long that it binds no more."""
+    """The newest migration of each VM, by VM id; ``given_up_seconds`` after its start, one without a reported end
+    counts as failed. ``ends``: end times by host of other migrations by which a VM left or reached it for good: earlier
+    ones of the same VMs, and unreported ones (``filters.decisions.sightings``). ``released``: VMs that several hosts
+    have reported for so long that it no longer keeps them from moving."""
 
     newest: Mapping[str, Migration] = {}
     given_up_seconds: float = 600.0
@@ -68,14 +68,14 @@ class Migrations(NamedTuple):
         return newest is not None and self._lasts(newest, now)
 
     def touched(self) -> dict[str, float]:
-        """When a VM last left or reached a host for good, by host; those that are not there are not in this log."""
+        """When a VM last left or reached a host for good, by host; only hosts in this log."""
         ends = dict(self.ends)
         for each in self.newest.values():
             _put_end(ends, each)
         return ends
 
     def rested(self, vm: str, now: float) -> float | None:
-        """Seconds since a VM's newest migration ended, or was given up on; None: it has none that ended."""
+        """Seconds since a VM's newest migration ended or was given up on; None: none has ended."""
         newest = self.newest.get(vm)
         if newest is None or self._lasts(newest, now):
             return None
@@ -88,7 +88,7 @@ class Migrations(NamedTuple):
 
 class Log(NamedTuple):
     """The state at ``now`` (seconds since 1970, the shard's clock). ``problems`` are entries that contradict
-    what came before them or are no reports; they changed nothing."""
+    earlier ones or are not reports; they changed nothing."""
 
     migrations: Migrations
     now: float
@@ -96,8 +96,8 @@ class Log(NamedTuple):
 
 
 def append(state: Migrations, report: Report, at: float) -> tuple[Migrations, str]:
-    """The state after a report that came at ``at`` (seconds), and what is wrong with the report; the same
-    state where it changes nothing, see ``follows``."""
+    """The state after a report received at ``at`` (seconds), and the error in the report; the same
+    state if it changes nothing, see ``follows``."""
     made, problem = follows(state, report, at)
     if made is None:
         return state, problem
@@ -107,7 +107,7 @@ def append(state: Migrations, report: Report, at: float) -> tuple[Migrations, st
 
 
 def replay(reports: Iterable[tuple[str, Report, float]], given_up_seconds: float) -> tuple[Migrations, tuple[str, ...]]:
-    """The state after all reports, (name, report, time) in order, and what is wrong with them, by name."""
+    """The state after all reports, (name, report, time) in order, and the errors in them, with their names."""
     newest, ends = dict[str, Migration](), dict[str, float]()
     state, problems = Migrations(newest, given_up_seconds, ends), list[str]()
     for name, report, at in reports:
@@ -121,10 +121,10 @@ def replay(reports: Iterable[tuple[str, Report, float]], given_up_seconds: float
 
 
 def follows(state: Migrations, report: Report, at: float) -> tuple[Migration | None, str]:
-    """The migration that is new with a report, and what is wrong with the report.
+    """The new migration by a report, and the error in the report.
 
-    There is none where the report contradicts the log, nor where it repeats what is known, and nothing
-    is wrong with that: a scheduler whose request was cut off may send it again.
+    There is no new migration if the report contradicts the log, nor if it repeats a known one, which is not
+    an error: a scheduler may resend an interrupted request.
     """
     problem = _nonsense(report)
     if problem:
@@ -145,7 +145,7 @@ def follows(state: Migrations, report: Report, at: float) -> tuple[Migration | N
 
 
 def _put_end(ends: dict[str, float], each: Migration | None) -> None:
-    """Note when a migration ended by which a VM left its source and reached its destination."""
+    """Record the end of a migration by which a VM left its source and reached its destination."""
     if each is not None and each.ended is not None and each.outcome == FINISHED:
         for host in (each.source, each.destination):
             ends[host] = max(each.ended, ends.get(host, each.ended))

@@ -1,14 +1,14 @@
 """Picture: the data center at one tick as decision rules see it, frozen.
 
-Rules, VM selection and placement are pure functions over these. Whatever is missing is None, never 0,
-so that arithmetic with it fails loudly instead of making a silent host look idle. ``filters.judging.observe``
+Rules, VM selection and placement are pure functions over pictures. Missing values are None, never 0,
+so that arithmetic with them fails loudly instead of making a silent host look idle. ``filters.judging.observe``
 makes a picture from a snapshot; tests and experiments make theirs by hand.
 
-Every metric of the tables (docs/metrics.md) has its own name here. Beside them stand three derived
-readings that mean the same for hosts and VMs, a ratio of the capacity of the *host*:
+Metrics of the tables (docs/metrics.md) keep their names here. In addition there are three derived
+readings with the same meaning for hosts and VMs, a ratio of the capacity of the *host*:
 
 ``cpu_busy_ratio``      host: 1 - idle - iowait; VM: its CPU time in cores / the cores of its host
-``memory_used_ratio``   host: 1 - (available + free huge pages that nothing has reserved) / total; VM: its resident
+``memory_used_ratio``   host: 1 - (available + free unreserved huge pages) / total; VM: its resident
                         memory, huge pages included / the memory of its host
 ``network_used_ratio``  the busier direction / the speed of the links of the host
 """
@@ -48,11 +48,11 @@ VALID, MISSING = "VALID", "MISSING"  #: acquisition.model.codes.NAMES
 class Reading(NamedTuple):
     """One metric of one host or VM at the tick of the picture.
 
-    ``recent`` are its valid raw values, oldest first, at most 120; ``recent_means`` the moving averages
-    at the same ticks, ``recent_steps`` the numbers of these ticks, which count those that never came (may be
-    empty: one after the other). All are empty where the reader did not ask for them. ``validity`` is the code of
-    ``last`` (``VALID``, ``VALID|OUTLIER``, ``MISSING`` …); ``stale_seconds`` runs from the last valid value
-    to this tick and is 0 where ``last`` is valid, None where there never was one.
+    ``recent``: valid raw values, oldest first, at most 120; ``recent_means``: the moving averages
+    at the same ticks; ``recent_steps``: the numbers of these ticks, counting those that never arrived (may be
+    empty: consecutive). All are empty if the reader did not request them. ``validity``: code of
+    ``last`` (``VALID``, ``VALID|OUTLIER``, ``MISSING`` …). ``stale_seconds``: time from the last valid value
+    to this tick, 0 if ``last`` is valid, None if there never was one.
     """
 
     metric: str
@@ -73,11 +73,11 @@ class Reading(NamedTuple):
 
 
 class Vm(NamedTuple):
-    """A VM, or a process where a host has no VMs. ``id`` survives migration (uuid; HOST:PID of a process)."""
+    """A VM, or a process if a host has no VMs. ``id`` survives migration (uuid; HOST:PID of a process)."""
 
     id: str
     name: str
-    host: str  #: id of the host that bears its load; while it migrates, the source
+    host: str  #: id of the host that carries its load; during a migration, the source
     state: str = CURRENT  #: of acquisition.snapshot.values.states, or acquisition.model.vm_state.STOPPED
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
@@ -89,7 +89,7 @@ class Vm(NamedTuple):
 
 
 class Host(NamedTuple):
-    """A host with what runs on it. ``id`` is its identity in 16 hex digits."""
+    """A host and its VMs. ``id`` is its identity in 16 hex digits."""
 
     id: str
     name: str
@@ -97,15 +97,15 @@ class Host(NamedTuple):
     age_seconds: float | None = None
     labels: Mapping[str, str] = {}
     readings: Mapping[str, Reading] = {}
-    vms: Sequence[Vm] = ()  #: may be made when it is first looked at
-    reason: str = ""  #: why it is not current
+    vms: Sequence[Vm] = ()  #: may be made on first access
+    reason: str = ""  #: reason it is not current
     cause: str = ""  #: of acquisition.snapshot.values.states.CAUSES: why it is unknown or down
 
 
 class Transit(NamedTuple):
-    """A VM that several hosts report: ids of the VM, of the host that bears its load, of the other one, and of the one
-    that has its oldest process, where it came from. ``binds``: it is taken for a migration, which has lasted for a
-    minute at most."""
+    """A VM that several hosts report: ids of the VM, of the host that carries its load, of the other host, and of the
+    host with its oldest process, where it came from. ``binds``: it counts as a migration, lasting for at most a
+    minute so far."""
 
     vm: str
     source: str
@@ -115,8 +115,8 @@ class Transit(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """A VM that runs on one host, while another one claims to run it too: ids of the VM, of the host that has it and of
-    the ``claimant``."""
+    """A VM that runs on one host while another claims to run it too: ids of the VM, of the host that has it and of the
+    ``claimant``."""
 
     vm: str
     host: str
@@ -132,8 +132,8 @@ class Remark(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """All hosts at one tick. ``errors`` are what could not be read: it is then not all hosts. ``blind``
-    says why no host can be seen; it is one of the errors then."""
+    """All hosts at one tick. ``errors``: what could not be read; hosts may then be missing. ``blind``:
+    why no host can be seen; it is then one of the errors."""
 
     tick: int
     now: float  #: wall clock of the reader, seconds

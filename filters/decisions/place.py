@@ -1,8 +1,8 @@
 """Place of a new VM: the best hosts and the refusals, with reasons (pure).
 
-The hosts are as they will be once the migrations in progress and the proposed moves are done. Nobody knows what a new
-VM will use: it counts as using all of its memory and, unless the request says otherwise, of its vCPUs what
-``[decisions.policy] new_vm_cpu`` says.
+The hosts are as they will be once the migrations in progress and the proposed moves are done. A new VM's use is
+unknown: it counts as using all of its memory and, unless the request says otherwise, the share of its vCPUs given by
+``[decisions.policy] new_vm_cpu``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _NAME = "new VM"
 
 
 class Wanted(NamedTuple):
-    """A VM that is to be started. It is expected to use ``use`` of its vCPUs, a ratio (None: as configured), and
-    ``network`` in bytes/s (None: unknown)."""
+    """A VM to be started, with its expected use: ``use``, a ratio of its vCPUs (None: as configured), and ``network``
+    in bytes/s (None: unknown)."""
 
     vcpus: int
     memory: float
@@ -35,12 +35,12 @@ class Wanted(NamedTuple):
     network: float | None = None
 
     def cores(self, policy: Policy) -> float:
-        """The CPU that it is expected to use."""
+        """Expected CPU use in cores."""
         return self.vcpus * (policy.new_vm_cpu if self.use is None else self.use)
 
 
 class Place(NamedTuple):
-    """A host that takes the VM, why, and what is in use there without and with it."""
+    """A host that takes the VM, the reason, and its use without and with the VM."""
 
     host: Host
     reason: str
@@ -48,8 +48,8 @@ class Place(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Hosts that take a new VM, the best first, and those that do not; where none does, ``remedy`` says what the
-    nearest one lacks, or what forbids it."""
+    """Hosts that take a new VM, best first, and those that do not; if none does, ``remedy`` names what the nearest one
+    lacks, or what forbids it."""
 
     vm: Vm
     places: tuple[Place, ...]
@@ -60,7 +60,7 @@ class Placed(NamedTuple):
 def place(
     wanted: Wanted, state: PlanningState, placement: VmPlacement, takes: Callable[[Host], bool] = lambda _: True
 ) -> Placed:
-    """The hosts for a new VM, of those that the request takes."""
+    """The hosts for a new VM, of those selected by ``takes``."""
     vm = _vm(wanted, state)
     found: list[tuple[int, float, str]] = []
     refusals: list[Refusal] = []
@@ -83,13 +83,13 @@ def place(
 
 
 def label_of(text: str) -> tuple[str, str]:
-    """Name and value of a label, NAME=VALUE, or NAME for one that is true."""
+    """Name and value of a label: NAME=VALUE, or NAME for a true one."""
     name, equals, value = text.partition("=")
     return name, value if equals else "true"
 
 
 def _nearest(refusals: Sequence[Refusal], wanted: Wanted, vm: Vm, state: PlanningState) -> str:
-    """All that keeps the VM from the host with the fewest reasons, among equals the one with the most CPUs."""
+    """All reasons against the host that has the fewest, among equals the one with the most CPUs."""
     found: list[tuple[int, float, str, str]] = []
     for host, _, first in refusals:
         further = _has_too_few_cpus(host, wanted), host_constraints.pair_refusal(host, vm, state)
@@ -110,7 +110,7 @@ def _has_too_few_cpus(host: Host, wanted: Wanted) -> str | None:
 
 
 def _vm(wanted: Wanted, state: PlanningState) -> Vm:
-    """The VM as if it ran already, on no host."""
+    """The VM as if already running, on no host."""
     values = {capacity.CPU_CORES: wanted.cores(state.policy), capacity.MEMORY_ASSIGNED: wanted.memory}
     if wanted.network is not None:
         values |= {capacity.RECEIVED: wanted.network, capacity.SENT: wanted.network}

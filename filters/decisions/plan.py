@@ -1,11 +1,11 @@
 """Plan of moves: VMs from hot hosts to other hosts, with reasons (pure).
 
 Hot hosts are relieved, the hottest first: VMs are taken in the order of the selection until the rule would no
-longer call the host hot without them and those that are leaving it, or it may give no more
-(``filters.decisions.relief``). They are placed in the order of the placement, each onto the first host that no
-constraint refuses; every proposal counts as done for those after it. A VM for which there is no host makes room for
-the next one of its host. What was proposed before and is still right comes first, so that proposals do not change
-while nothing else does. Whatever was considered and not proposed is listed with its reason.
+longer call the host hot without them and those already leaving, or it may give no more
+(``filters.decisions.relief``). They are placed in the order of the placement, each on the first host that no
+constraint refuses; every proposal counts as done for later ones. If a VM fits no host, the next one of its host is
+tried. Previous proposals that are still right come first, so that proposals do not change while nothing else does.
+Everything considered and not proposed is listed with its reason.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from filters.decisions.vm_placement.destinations import Destinations
 from filters.decisions.vm_selection.choice import Worth
 
 RELIEF, SATURATED, MAINTENANCE = "hot", "saturated", "maintenance"  #: causes of moves
-_EXAMPLES = 3  #: VMs that are named of those that stay on a host in maintenance
+_EXAMPLES = 3  #: maximum number of VMs named of those that stay on a host in maintenance
 
 
 class Move(NamedTuple):
     """One proposal. ``why_host``, ``why_vm``, ``why_destination`` and ``cost`` explain it in words, each with its
-    figures; ``cause`` is why the host gives VMs."""
+    figures; ``cause``: why the host gives VMs."""
 
     vm: Vm
     source: Host
@@ -50,7 +50,7 @@ class Move(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """Proposals in the order in which they should be carried out; ``state`` is with all of them taken as done."""
+    """Proposals in the order in which to carry them out; ``state`` has all of them applied."""
 
     moves: tuple[Move, ...]
     refusals: tuple[Refusal, ...]
@@ -65,8 +65,8 @@ def propose(
     now: float | None = None,
     before: Sequence[Move] = (),
 ) -> Proposals:
-    """The plan for one picture. ``now`` is the clock of the log of migrations (by default the picture's), ``before``
-    what was proposed last: as long as it is right it is proposed again."""
+    """The plan for one picture. ``now``: clock of the log of migrations (by default the picture's). ``before``: the
+    last proposals, repeated as long as they are right."""
     state = _begin(picture, heat, method, migrations, picture.now if now is None else now)
     worn = [key for key in heat.having(Outcome.SATURATED) if relief.worn(state.hosts[key], state)]
     emptied = (host.id for host in picture.hosts if vm_constraints.is_evacuated(host))
@@ -78,7 +78,7 @@ def propose(
 
 
 class _Planner:
-    """A plan in the making."""
+    """Plan under construction."""
 
     def __init__(self, state: PlanningState, sources: list[str], method: Method) -> None:
         self.moves: list[Move] = []
@@ -89,8 +89,8 @@ class _Planner:
         self._candidates = {host: self._ask(host) for host in sources}
 
     def keep(self, before: Sequence[Move]) -> None:
-        """Propose again what is still right: the host is hot still, the VM among the first that it should give, and its
-        destination takes it."""
+        """Repeat proposals that are still right: the host is still hot, the VM is among the first that it should give,
+        and its destination takes it."""
         for each in (one for one in before if one.source.id in self._candidates):
             first = self._candidates[each.source.id][: self._tries(each.source.id)]
             again = next((one for one in first if one.vm.id == each.vm.id), None)
@@ -101,7 +101,7 @@ class _Planner:
                 self._propose(again, destination)
 
     def go_on(self) -> None:
-        """Propose what else hosts need."""
+        """Propose the other moves that hosts need."""
         kept, tries = {move.source.id for move in self.moves}, Counter[str]()
         waiting = [each for host in self._sources for each in self._choose(host, host in kept)]
         while waiting and not self._is_full():
@@ -117,7 +117,7 @@ class _Planner:
                 source = self.state.hosts[each.vm.host]
                 self.refusals[source.id, each.vm.id] = Refusal(source, each.vm, reason)
             tries.update(failed)
-            waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # those choose again
+            waiting = [each for each in waiting[left:] if each.vm.host not in failed]  # failed hosts choose again
             for host in (each for each in self._sources if each in failed and tries[each] < self._tries(each)):
                 self._candidates[host] = self._ask(host)
                 waiting += self._choose(host, False)
@@ -127,7 +127,7 @@ class _Planner:
             self.refusals.setdefault((source.id, ""), Refusal(source, None, reason))
 
     def conclude(self) -> None:
-        """Say of hosts in maintenance which of their VMs stay for now, or that none are left."""
+        """Report for hosts in maintenance which VMs stay for now, or that none are left."""
         leaving = {move.source.id for move in self.moves}
         for host in map(self.state.hosts.__getitem__, self._sources):
             stay = [each for (host_id, vm), each in self.refusals.items() if vm and host_id == host.id]
@@ -136,12 +136,12 @@ class _Planner:
                 self.refusals.setdefault((host.id, ""), Refusal(host, None, f"it is in maintenance{words}"))
 
     def _turn(self, each: Candidate) -> tuple[bool, float]:
-        """Hot hosts are relieved before others are emptied."""
+        """Sort key: hot hosts are relieved before others are emptied."""
         calm = self.state.verdicts[each.vm.host].outcome is not Outcome.HOT
         return calm, self._method.placement.turn(each.vm)
 
     def _tries(self, host: str) -> int:
-        """For how many VMs of a host a destination is looked for: for all of one that is to be empty."""
+        """Number of VMs of a host to find a destination for: all if it is to be emptied."""
         there = self.state.hosts[host]
         return len(there.vms) if vm_constraints.is_evacuated(there) else self._method.policy.tries_per_host
 
@@ -174,9 +174,9 @@ def _is_empty(host: Host) -> str:
 
 
 def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations, now: float) -> PlanningState:
-    """The state with all migrations in progress taken as done at their destinations, reported or seen.
+    """The state with all migrations in progress, reported or seen, applied to their destinations.
 
-    What is seen alone, a host may say of any VM: it counts against that host, and not against where the VM came from.
+    Any host may report any VM, so one that is only seen counts against that host, not against the VM's origin.
     """
     hosts = {host.id: host for host in picture.hosts}
     moving: dict[str, int] = {}
@@ -188,13 +188,13 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
         for host_id in ends:
             moving[host_id] = moving.get(host_id, 0) + 1
         if not each.origin or all(moving[host_id] <= method.policy.moves_per_host for host_id in ends):
-            under_way.add(each.vm)  # one host may claim to receive any number
+            under_way.add(each.vm)  # one host may claim to receive any number of VMs
         if not each.origin:
             leaving.add((each.source, each.vm))
         elif each.source != each.origin:
-            continue  # the guest has gone over
+            continue  # the guest runs on the destination already
         if moving[each.destination] > method.policy.moves_per_host:
-            continue  # it takes none anyway, and may be said to receive any number
+            continue  # it takes no VM anyway, and may appear to receive any number
         source, destination = hosts.get(each.source), hosts.get(each.destination)
         if destination is None or destination is source or _has(destination, each.vm):
             continue
@@ -210,12 +210,12 @@ def _begin(picture: Picture, heat: Heat, method: Method, migrations: Migrations,
 
 
 def _has(host: Host, vm: str) -> bool:
-    """Whether a VM has its place on a host: what it takes there is measured."""
+    """Whether a VM is on a host, so that its use there is measured."""
     return any(each.id == vm and each.host == host.id for each in host.vms)
 
 
 def after(vm: Vm, destination: Host, state: PlanningState) -> PlanningState:
-    """The state with a proposal taken as done; the VM stays listed at its source, as it is until it has moved."""
+    """The state with a proposal applied; the VM stays listed at its source until it has moved."""
     source = state.hosts[vm.host]
     hosts = {
         **state.hosts,
@@ -247,7 +247,7 @@ def _move(vm: Vm, worth: Worth, destination: Host, state: PlanningState, method:
 
 
 def fit(vm: Vm, destination: Host, state: PlanningState, placement: VmPlacement) -> tuple[str, tuple[Figure, ...]]:
-    """Why a VM goes to a host, and what is in use there without and with it."""
+    """Reason a VM goes to a host, and the use of the host without and with it."""
     figures: list[Figure] = []
     loaded = projection.with_vm(destination, vm)
     for resource in state.policy.resources:

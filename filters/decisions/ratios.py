@@ -1,7 +1,7 @@
 """Ratios compared by rules: CPU, memory and network, from the tables (pure).
 
-Where the filter derives them itself at every tick (acquisition.model.derived) its figures are taken; these are for
-shards whose filter does not, and for VMs, whose ratio needs the capacity of their host.
+If the filter derives them at every tick (acquisition.model.derived), its figures are used; these are for shards
+with a filter that does not, and for VMs, where a ratio needs the capacity of the host.
 A derived value is as valid, as old and as stale as the worst of its parts.
 """
 
@@ -18,7 +18,7 @@ Readings = Mapping[str, Reading]
 
 
 def of_host(metric: str, readings: Readings) -> Reading | None:
-    """A derived metric of a host with these readings; None where one of its parts is not there at all."""
+    """A derived metric of a host with these readings; None if one of its parts is absent."""
     how = DERIVED[metric]
     extra = (part for part in how.extra if part in readings and not readings[part].validity.startswith(MISSING))
     there = (*how.parts, *extra)
@@ -34,7 +34,7 @@ HOST: dict[str, Callable[[Readings], Reading | None]] = {metric: partial(of_host
 
 
 def of_vm(host: Readings) -> dict[str, Callable[[Readings], Reading | None]]:
-    """The same for a VM of a host with these readings."""
+    """Derived metrics for VMs of a host with these readings."""
 
     def cpu(vm: Readings) -> Reading | None:
         return _share(CPU, vm.get(capacity.CPU_CORES), _there(host, capacity.CPU_COUNT))
@@ -54,7 +54,7 @@ def _there(host: Readings, metric: str) -> float | None:
 
 
 def _share(name: str, part: Reading | None, whole: float | None) -> Reading | None:
-    """A reading in parts of a capacity, its inputs and recent values too."""
+    """A reading as a ratio of a capacity, including its inputs and recent values."""
     if part is None or whole is None:
         return None
     by = 1.0 / whole
@@ -75,7 +75,7 @@ def _share(name: str, part: Reading | None, whole: float | None) -> Reading | No
 
 
 def _combine(name: str, readings: Readings, parts: tuple[str, ...], formula: Callable[..., float]) -> Reading | None:
-    """A reading of several; None where one of them is not there at all."""
+    """A reading combined from several; None if one of them is absent."""
     found = [readings[part] for part in parts if part in readings]
     if len(found) < len(parts):
         return None
@@ -95,7 +95,7 @@ def _combine(name: str, readings: Readings, parts: tuple[str, ...], formula: Cal
 
 
 def _apply(formula: Callable[..., float], values: list[float | None]) -> float | None:
-    """The formula of values that are all there; None too where it divides by 0."""
+    """Result of the formula if all values are present; None otherwise, and on division by 0."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None

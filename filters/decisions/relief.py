@@ -1,10 +1,10 @@
-"""Relief of a host: VMs to give away, or the reason for none (pure).
+"""Relief of a host: VMs to give, or the reason for none (pure).
 
-A hot host gives VMs until its rule would no longer call it hot and its level is down at what the rule calls cool. Where
-even without all VMs that may move it would stay hot, none moves: the answer says what would help instead. Where a
-figure that decides its verdict cannot be projected, its level decides that, and it gives one VM and is looked at again
-when that has moved and the host has settled. A host that is saturated for long gives one VM after the other while its
-guests wait, of which none takes longer to copy than they have lost. A host in maintenance gives all.
+A hot host gives VMs until its rule would no longer call it hot and its level is down to what the rule calls cool. If it
+would stay hot even without all VMs that may move, none moves: the answer names what would help instead. If a figure
+that decides its verdict cannot be projected, its level decides this; it gives one VM and is judged again when that has
+moved and the host has settled. A host that stays saturated gives one VM after the other while its guests wait, none of
+which takes longer to copy than they have lost. A host in maintenance gives all.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from filters.decisions.refusal import Refusal, Refusals
 from filters.decisions.verdict import Outcome
 from filters.decisions.vm_selection.choice import VmSelection, Worth
 
-_COUNTED = DEFAULT_COUNTED.seconds  #: after which k of n have no value of before
-_EXAMPLES = 3  #: VMs that are named of those that would have to move
+_COUNTED = DEFAULT_COUNTED.seconds  #: after which k of n contains no earlier value
+_EXAMPLES = 3  #: maximum number of VMs named of those that would have to move
 
 
 class Candidate(NamedTuple):
-    """A VM that a hot host may or should give away."""
+    """A VM that a hot host may or should give."""
 
     vm: Vm
     worth: Worth
 
 
 def worn(host: Host, state: PlanningState) -> str:
-    """Why a host that is no more than saturated gives VMs: it has been so for long, and what all of its guests lose
-    meanwhile is more than a move costs. "" where it gives none."""
+    """Reason a host that is only saturated gives VMs: it has been so for long, and its guests together lose more than a
+    move costs. "" if it gives none."""
     verdict, policy = state.verdicts[host.id], state.policy
     lasting, waiting = verdict.lasting or 0.0, capacity.waiting(host) or 0.0
     if verdict.outcome is not Outcome.SATURATED or not policy.saturated_seconds or lasting < policy.saturated_seconds:
@@ -49,12 +49,12 @@ def worn(host: Host, state: PlanningState) -> str:
 
 
 def _lost(host: Host, state: PlanningState) -> float:
-    """Seconds that the guests of a saturated host have waited, all together: it may last as long again."""
+    """Total seconds that the guests of a saturated host have waited: saturation may last as long again."""
     return (state.verdicts[host.id].lasting or 0.0) * (capacity.waiting(host) or 0.0)
 
 
 def too_dear(vm: Vm, destination: Host, state: PlanningState) -> str:
-    """Why a VM of a saturated host costs more to move than that gains; "" where it does not, or nobody knows."""
+    """Reason a VM of a saturated host costs more to move than it gains; "" if it does not, or that is unknown."""
     source = state.hosts[vm.host]
     if state.verdicts[source.id].outcome is not Outcome.SATURATED or vm_constraints.is_evacuated(source):
         return ""
@@ -66,8 +66,8 @@ def too_dear(vm: Vm, destination: Host, state: PlanningState) -> str:
 
 
 def candidates(host_id: str, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
-    """The VMs that a host may give away, the best first: of one in maintenance all, of a hot one if together they
-    relieve it; else why not, into ``refusals``."""
+    """The VMs that a host may give, best first: all if it is in maintenance, those of a hot host if together they
+    relieve it. Otherwise the reason is added to ``refusals``."""
     host = state.hosts[host_id]
     held = host_constraints.is_moving(host, state)
     if not vm_constraints.is_evacuated(host):
@@ -81,7 +81,7 @@ def candidates(host_id: str, state: PlanningState, selection: VmSelection, refus
 
 
 def chosen(host_id: str, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> list[Candidate]:
-    """Of the ``ranked`` VMs of a host those that it should give away now."""
+    """Those of the ``ranked`` VMs of a host that it should give now."""
     host, left = _staying(state.hosts[host_id], state), state.policy.moves_per_host - state.moving.get(host_id, 0)
     if vm_constraints.is_evacuated(host):
         return ranked[: max(0, left)]
@@ -101,7 +101,7 @@ def chosen(host_id: str, ranked: list[Candidate], state: PlanningState, refusals
 
 
 def _is_unforeseeable(host: Host, state: PlanningState) -> str:
-    """Why a host gives no further VM before it has been measured without those that are leaving it."""
+    """Reason a host gives no further VM until it has been measured without those leaving it."""
     unknown = projection.unprojected(state.verdicts[host.id])
     if not unknown or not state.moving.get(host.id):
         return ""
@@ -109,7 +109,7 @@ def _is_unforeseeable(host: Host, state: PlanningState) -> str:
 
 
 def _was_hot_before(host: Host, state: PlanningState) -> str:
-    """Why a hot host that has just given a VM gives no other: by its averages of now it is within its limits."""
+    """Reason a hot host that has just given a VM gives no other: its current averages are within its limits."""
     since, verdict = state.now - state.touched.get(host.id, -math.inf), state.verdicts[host.id]
     if (
         since >= state.policy.settle_seconds + _COUNTED
@@ -122,7 +122,7 @@ def _was_hot_before(host: Host, state: PlanningState) -> str:
 
 
 def _staying(host: Host, state: PlanningState) -> Host:
-    """The host without the VMs that are leaving it."""
+    """The host without the VMs leaving it."""
     for vm in host.vms:
         if (host.id, vm.id) in state.leaving:
             host = projection.without_vm(host, vm)
@@ -130,7 +130,7 @@ def _staying(host: Host, state: PlanningState) -> Host:
 
 
 def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: Refusals) -> list[Candidate]:
-    """The VMs of a host that may be moved, the best first, of equals the one that is copied soonest."""
+    """The VMs of a host that may be moved, best first, among equals the one that is copied fastest."""
     found: list[tuple[tuple[float, ...], str, Candidate]] = []
     resource = vm_constraints.in_need(host, state)
     for vm in host.vms:
@@ -147,7 +147,7 @@ def _ranked(host: Host, state: PlanningState, selection: VmSelection, refusals: 
 
 
 def _remains(host: Host, state: PlanningState) -> bool:
-    """Whether a host, as projected, has the outcome that it has now, by a part that has it now."""
+    """Whether a projected host keeps its current outcome, by a part that has it now."""
     now = state.verdicts[host.id]
     after = state.rule.judge(host, state.parameters, now.outcome is Outcome.HOT)
     parts = zip(now.parts, after.parts, strict=True) if now.parts else ((now, after),)
@@ -155,7 +155,7 @@ def _remains(host: Host, state: PlanningState) -> bool:
 
 
 def _asks_relief(host: Host, state: PlanningState) -> bool:
-    """Whether a host, as projected, is hot still, or above the level to which it is relieved."""
+    """Whether a projected host is still hot, or above the level to which it is relieved."""
     return _remains(host, state) or any(_exceeds(host, each, state) for each in vm_constraints.needed(host, state))
 
 
@@ -164,7 +164,7 @@ def _exceeds(host: Host, resource: str, state: PlanningState) -> bool:
 
 
 def _is_unrelieved(host: Host, resource: str, state: PlanningState) -> bool:
-    """Whether a host, as projected, is not relieved; where that of a hot one cannot be foreseen its level decides."""
+    """Whether a projected host is not relieved; for a hot one that cannot be projected, its level decides."""
     verdict = state.verdicts[host.id]
     if verdict.outcome is Outcome.HOT and projection.unprojected(verdict):
         return _exceeds(host, resource, state)
@@ -178,16 +178,16 @@ def _without(host: Host, vms: Iterable[Vm]) -> Host:
 
 
 def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusals: Refusals) -> str:
-    """Why no move helps a host, and what would; "" where moves do, or where no level makes its rule content."""
+    """Reason no move helps a host, and what would; "" if moves help, or no level would end its outcome."""
     if vm_constraints.is_evacuated(host) or not _remains(host, state):
-        return ""  # it gives all; those that are leaving it relieve it
+        return ""  # it gives all; or the VMs leaving it relieve it
     if not any(vm.host == host.id for vm in host.vms):
         return "it has no VMs: only reducing its own load would help"
     metric, after = vm_constraints.in_need(host, state), _without(host, (each.vm for each in ranked))
     if ranked and (not _is_unrelieved(after, metric, state) or _is_unrelieved(projection.idle(host), metric, state)):
         return ""
     if not ranked and state.verdicts[host.id].outcome is Outcome.SATURATED:
-        return ""  # what keeps each VM is said of it
+        return ""  # each VM has a refusal of its own
     words = "none of its VMs can be moved now"
     if ranked:
         words = f"moving all of its movable VMs ({len(ranked)}) would not help, {metric} would be "
@@ -196,7 +196,7 @@ def _hopeless(host: Host, ranked: list[Candidate], state: PlanningState, refusal
 
 
 def _remedy(host: Host, may_move: set[str], metric: str, state: PlanningState, refusals: Refusals) -> str:
-    """Remedy that would relieve a host that its VMs of ``may_move`` do not relieve."""
+    """Remedy for a host that moving its VMs in ``may_move`` does not relieve."""
     there = [vm for vm in host.vms if vm.host == host.id]
     parts = {vm.id: projection.freed(vm, host, metric) for vm in there}
     unknown = sum(part is None for part in parts.values())

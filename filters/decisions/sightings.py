@@ -1,11 +1,11 @@
 """Sightings: unreported migrations, and their end, for cool-downs (pure).
 
 While a VM migrates, two hosts report it. When one of them no longer does, the VM has moved, or its migration was
-aborted: it has moved if it is elsewhere than its oldest process was. What was seen goes in and comes out as a value, as
-verdicts and proposals do; readers inform each other of ends (``filters.judging.migration_store``).
+aborted: it has moved if it is not where its oldest process was. Sightings are passed in and returned as a value, like
+verdicts and proposals; readers share ends of migrations (``filters.judging.migration_store``).
 
-A host may report any VM, on and off: what it says keeps that VM where it is for a minute, counted from when it first
-said so, unless the VM has moved since, or nobody has said so for as long as migrations may take.
+A host may report any VM, on and off: its report keeps that VM where it is for a minute after the first report, unless
+the VM has moved since, or no host has reported it so for as long as migrations may take.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from filters.decisions.picture import Host, Picture
 
 
 class Sighting(NamedTuple):
-    """A VM that several hosts have reported: where it came from, all those hosts, when it was last so, and first."""
+    """A VM that several hosts have reported: its origin, all those hosts, and the last and first time."""
 
     origin: str
     hosts: frozenset[str]
@@ -29,22 +29,21 @@ class Sighting(NamedTuple):
 
 
 class Sightings(NamedTuple):
-    """Migrations under way by VM id, those that came to nothing lately, and when the last that ended did, by host
-    id."""
+    """Migrations under way and recently aborted ones, by VM id, and the time of the last end, by host id."""
 
     under_way: Mapping[str, Sighting] = {}
     ends: Mapping[str, float] = {}
     aborted: Mapping[str, Sighting] = {}
 
     def released(self, now: float) -> frozenset[str]:
-        """The VMs that what was seen of them does not keep from being moved any more."""
+        """The VMs that their sightings no longer keep from being moved."""
         return frozenset(vm for vm, each in self.under_way.items() if now - each.began > CLAIM_SECONDS)
 
 
 def follow(before: Sightings, picture: Picture, policy: Policy, now: float) -> Sightings:
-    """Sightings after one more picture, at ``now`` of the clock of the log of migrations.
+    """Sightings after one more picture, at ``now`` by the clock of the log of migrations.
 
-    A VM that none of its hosts reports is waited for as long as migrations may take: a host may be late.
+    A VM that none of its hosts reports is kept for as long as migrations may take: a host may be late.
     """
     seen: dict[str, Sighting] = {}
     aborted = {vm: each for vm, each in before.aborted.items() if now - each.at < policy.migration_seconds}
@@ -67,7 +66,7 @@ def follow(before: Sightings, picture: Picture, policy: Policy, now: float) -> S
 
 
 def joined(log: Log, seen: Sightings) -> Log:
-    """The log with the ends that were seen, of which the last of each host counts, and with what binds no more."""
+    """The log with the last seen end per host, and with released VMs."""
     known = log.migrations.ends
     ends = {host: max(seen.ends.get(host, 0.0), known.get(host, 0.0)) for host in (*known, *seen.ends)}
     return log._replace(migrations=log.migrations._replace(ends=ends, released=seen.released(log.now)))

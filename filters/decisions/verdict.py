@@ -23,13 +23,13 @@ class Outcome(StrEnum):
     NOT_HOT = "not_hot"
 
 
-#: For those who ask for every host: members of an enumeration are slow to look up (Python 3.11).
+#: For use per host: lookups of enumeration members are slow (Python 3.11).
 HOT, SUSPECT, SATURATED, ABSTAINED, NOT_HOT = Outcome
 
 
 class Figure(NamedTuple):
-    """One number of an explanation. What was measured has ``validity`` and ``age_seconds``; what was
-    configured or computed from other figures has neither."""
+    """One number of an explanation. Measured figures have ``validity`` and ``age_seconds``; figures
+    configured or computed from others have neither."""
 
     name: str
     value: float | None
@@ -49,11 +49,11 @@ class Part(NamedTuple):
 
 class Verdict(NamedTuple):
     """Verdict of a rule on a host; ``reason`` is one sentence for users. ``excess`` orders
-    hot hosts: by how much the deciding figure is above its limit (below 0: under it; None: unknown).
+    hot hosts: distance of the deciding figure above its limit (negative: below it; None: unknown).
 
-    ``parts`` are those of a rule that has any; ``lasting`` is for how many seconds the deciding figure has been beyond
-    its limit, by the samples (None: it is not, or that is not kept). The first ``deciding`` of the figures decide, all
-    where that is None; the others are shown beside them.
+    ``parts``: those of the rule, if any. ``lasting``: seconds for which the deciding figure has been beyond its limit,
+    by the samples (None: it is not, or the time is not kept). The first ``deciding`` figures decide, all if it is None;
+    the others are only shown.
     """
 
     outcome: Outcome
@@ -66,14 +66,14 @@ class Verdict(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """``verdicts`` by host id, in the picture's order. ``hot`` is what the next judgement takes as ``hot_before``."""
+    """``verdicts``: by host id, in the picture's order. ``hot``: ``hot_before`` of the next judgement."""
 
     verdicts: Mapping[str, Verdict]
     hot: frozenset[str]
 
     def having(self, outcome: Outcome) -> list[str]:
-        """Ids of the hosts with an outcome: of those beyond a limit that first which exceeds it most, others in the
-        picture's order."""
+        """Ids of the hosts with an outcome: those beyond a limit by decreasing excess, others in the picture's
+        order."""
         found = [host for host, each in self.verdicts.items() if each.outcome is outcome]
         if outcome in (HOT, SUSPECT, SATURATED):
             found.sort(key=lambda host: (-(self.verdicts[host].excess or 0.0), host))
@@ -81,7 +81,7 @@ class Heat(NamedTuple):
 
 
 def aged(verdict: Verdict, seconds: float) -> Verdict:
-    """The verdict so many seconds later: what was measured is older."""
+    """The verdict ``seconds`` later: measured figures are older."""
     figures = [
         each
         if each.age_seconds is None
@@ -92,15 +92,15 @@ def aged(verdict: Verdict, seconds: float) -> Verdict:
 
 
 def abstain(reason: str, *figures: Figure) -> Verdict:
-    """The rule does not know, and says why."""
+    """Verdict of a rule that cannot decide, with the reason."""
     return Verdict(ABSTAINED, reason, figures)
 
 
 def decide(hot: bool, reason: str, excess: float, *figures: Figure) -> Verdict:
-    """Hot or not hot."""
+    """Verdict hot or not hot."""
     return Verdict(HOT if hot else NOT_HOT, reason, figures, excess)
 
 
 def measured(name: str, value: float | None, reading: Reading) -> Figure:
-    """A figure with the age and validity of the reading that it comes from."""
+    """A figure with the age and validity of its reading."""
     return Figure(name, value, reading.unit, reading.validity, reading.age_seconds, reading.stale_seconds)

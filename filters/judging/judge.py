@@ -1,10 +1,10 @@
 """Judge: applies one method tick after tick, with hysteresis.
 
-Service, commands and views share it.
+Shared by service, commands and views.
 
 A tick of all hosts is complete when the last of them has sampled and its grace time is over, up to one and a half
-intervals after the first. Whether a host is overloaded is its own affair: each is judged by its newest record, once,
-as soon as it has come. Who is late, unknown or down, and where VMs are, is said by the coherent reading.
+intervals after the first. Overload does not depend on other hosts: each host is judged once by its newest record, as
+soon as that arrives. The coherent reading determines which hosts are late, unknown or down, and where VMs are.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _RATIO = "ratio"
 
 
 class TickInputs:
-    """Completes readings (filters.judging.observe.Inputs) from tables of the snapshot's own ticks."""
+    """Complete readings (filters.judging.observe.Inputs) from tables of the snapshot's own ticks."""
 
     def __init__(self, tables: Tables, recent: Mapping[Owner, RecentTable] | None = None) -> None:
         self._tables = tables
         self._recent = recent or {}
 
     def complete(self, block: Block, row: int, metric: str, reading: Reading | None) -> Reading | None:
-        """The reading with its inputs; of a metric that the filter derives, the whole reading."""
+        """The reading with its inputs; for a metric derived by the filter, the whole reading."""
         owner = (block.host_id, block.set_id)
         table = self._tables.get(owner)
         if table is None or row >= table.rows:
@@ -65,7 +65,7 @@ class TickInputs:
         recent = self._recent.get(owner)
         if recent is None or reading.inputs is None:
             return reading
-        # what the filter's windows know at this very tick: nothing newer, nothing of before a restart
+        # the values in the filter's windows at this tick: none newer, none from before a restart
         known = recent.valid_values(int(table.ids[row]), metric, table.head.first, table.head.step)
         return reading._replace(
             recent=tuple(known.raw), recent_means=tuple(known.smoothed), recent_steps=tuple(known.steps)
@@ -73,19 +73,19 @@ class TickInputs:
 
 
 def inputs_of(reader: SnapshotReader, snapshot: Snapshot, rule: Rule) -> TickInputs:
-    """Inputs that a rule may ask of the hosts and VMs of a snapshot; recent values of hosts where it needs them. Raises
-    ShardError when no shard answers at all."""
+    """Rule inputs for the hosts and VMs of a snapshot, with recent values of hosts if the rule needs them. Raises
+    ShardError if no shard answers at all."""
     known = reader.inputs(snapshot)
     return TickInputs(known, recent_of(reader, host_owners(snapshot, known), rule) if rule.history else {})
 
 
 def recent_of(reader: SnapshotReader, owners: Sequence[Owner], rule: Rule) -> Mapping[Owner, RecentTable]:
-    """The recent values of these hosts, if the rule cannot do without. Raises as ``inputs_of``."""
+    """The recent values of these hosts, if the rule requires them. Raises as ``inputs_of``."""
     return reader.recent(owners) if rule.history and owners else {}
 
 
 def host_owners(snapshot: Snapshot, tables: Tables) -> list[Owner]:
-    """The resource sets of hosts themselves, of which there are decision inputs."""
+    """The hosts' own resource sets that have decision inputs."""
     owners = ((block.host_id, block.set_id) for block in snapshot.blocks if block.resource_set == HOST_SET)
     return [owner for owner in owners if owner in tables]
 
@@ -99,7 +99,7 @@ def _of_derived(metric: str, block: Block, derived: DerivedReading, inputs: Deci
 
 
 class _Known(NamedTuple):
-    """A host's own figures, and what the rule said of them ``at`` a moment of the reader's clock."""
+    """A host's own figures, and the verdict on them ``at`` a time of the reader's clock."""
 
     block: Block
     table: InputsTable | None
@@ -109,8 +109,8 @@ class _Known(NamedTuple):
 
 
 class Over(NamedTuple):
-    """A snapshot with the newest of each host's own figures in it, with what belongs to these: decision inputs, recent
-    values, and verdicts by host id."""
+    """A snapshot with the newest of each host's own figures, and their decision inputs, recent values, and verdicts by
+    host id."""
 
     snapshot: Snapshot
     tables: Mapping[Owner, InputsTable]
@@ -125,10 +125,10 @@ class Newest:
         self._settings = settings
         self._method = method
         self._known: dict[Owner, _Known] = {}
-        self._now = 0.0  #: when something was taken last
+        self._now = 0.0  #: time of the last ``take``
 
     def take(self, reader: SnapshotReader, hot_before: frozenset[str]) -> Heat:
-        """Judge what has come since the last time. Raises ShardpulseError when no shard answers at all."""
+        """Judge new records since the last call. Raises ShardpulseError if no shard answers at all."""
         rule, parameters = self._method.rule, self._method.parameters
         snapshot = reader.arrivals(HOST_SET)
         tables = reader.inputs(snapshot)
@@ -142,8 +142,8 @@ class Newest:
         return heat
 
     def over(self, reader: SnapshotReader, snapshot: Snapshot) -> Over:
-        """A coherent snapshot as it is when something was taken last, with what is known in it; what is behind by then
-        is forgotten."""
+        """A coherent snapshot as of the last ``take``, with newer known records in it; records that are behind by then
+        are dropped."""
         now = self._now
         intervals = {each.block.interval for each in self._known.values()}
         due = {interval: reader.due_tick(interval, now) for interval in intervals}
@@ -164,15 +164,15 @@ _HOST_SET_ID = resource_set_id(HOST_SET)
 
 
 class Judged(NamedTuple):
-    """``tables`` are the decision inputs of the snapshot's blocks, where the filter computes them."""
+    """``tables``: decision inputs of the snapshot's blocks, if the filter computes them."""
 
     decided: Decided
     tables: Tables
 
 
 class TickJudge:
-    """Decides tick after tick, each host by its newest sample; what was hot, proposed and seen to migrate before goes
-    into the next judgement. One thread uses it."""
+    """Judge of successive ticks, each host by its newest sample; earlier hot hosts, proposals and sightings are input
+    to the next judgement. For one thread."""
 
     def __init__(self, settings: Decisions, method: Method) -> None:
         self._settings = settings
@@ -184,13 +184,13 @@ class TickJudge:
         self._last: tuple[Snapshot, Judged] | None = None
 
     def configure(self, settings: Decisions) -> None:
-        """Take the labels of these settings from the next picture on; any thread may say so."""
+        """Use the labels of these settings from the next picture on; may be called by any thread."""
         self._settings = settings
 
     def judge(self, reader: SnapshotReader, snapshot: Snapshot, moves: bool = True) -> Judged:
-        """The verdicts on all hosts; with ``moves`` also those, unless the log of migrations cannot be read.
+        """The verdicts on all hosts; with ``moves``, moves as well, unless the log of migrations cannot be read.
 
-        Raises ShardError when no shard answers at all.
+        Raises ShardError if no shard answers at all.
         """
         self._take(reader)
         tables = reader.inputs(snapshot)
@@ -204,8 +204,8 @@ class TickJudge:
         return Judged(decided, tables)
 
     def arrived(self, reader: SnapshotReader) -> Decided | None:
-        """The verdicts on all hosts, without moves, where what has come since the last judgement changes the outcome of
-        any; else None. Raises as ``judge``."""
+        """The verdicts on all hosts, without moves, if records since the last judgement change any outcome; otherwise
+        None. Raises as ``judge``."""
         heat = self._take(reader)
         if self._last is None:
             return None
@@ -227,7 +227,7 @@ class TickJudge:
     def _picture(
         self, reader: SnapshotReader, snapshot: Snapshot, tables: Tables
     ) -> tuple[Picture, Mapping[str, Verdict]]:
-        """The picture of a snapshot with the newest of each host in it, and the verdicts that are known of it."""
+        """The picture of a snapshot with the newest figures of each host, and the known verdicts on it."""
         whole, newer, recent, known = self._newest.over(reader, snapshot)
         others = [owner for owner in host_owners(snapshot, tables) if owner not in newer]
         recent = {**recent_of(reader, others, self._method.rule), **recent}
@@ -237,7 +237,7 @@ class TickJudge:
     @paused()
     def newest(self, reader: SnapshotReader) -> Decided:
         """The verdicts on all hosts, each by its newest sample, from one reading of their own figures; without moves.
-        Who is late or down is said as of the tick that is due. Raises as ``judge``."""
+        Hosts are late or down as of the tick that is due. Raises as ``judge``."""
         snapshot = reader.newest(_is_host)
         picture = observe(snapshot, self._settings, inputs_of(reader, snapshot, self._method.rule))
         intervals = {block.interval for block in snapshot.blocks if block.interval > 0.0}
@@ -247,7 +247,7 @@ class TickJudge:
         return decided
 
     def _log(self, reader: SnapshotReader, picture: Picture) -> Log | str:
-        """Log of the migrations that were reported, and of those that this judge saw end unreported."""
+        """Log of reported migrations, and of unreported ones whose end this judge saw."""
         policy = self._method.policy
         try:
             log = migration_store.read(reader.cluster, policy)
@@ -255,18 +255,18 @@ class TickJudge:
             return f"cannot read the migration log: {error}"
         before, self._seen = self._seen.ends, sightings.follow(self._seen, picture, policy, log.now)
         if new := {host: at for host, at in self._seen.ends.items() if before.get(host) != at}:
-            with contextlib.suppress(ShardpulseError):  # then this one alone knows
+            with contextlib.suppress(ShardpulseError):  # then only this judge has them
                 migration_store.note(reader.cluster, new)
         return sightings.joined(log, self._seen)
 
 
 def _is_host(_host_id: int, set_id: int) -> bool:
-    """Verdicts on hosts need nothing of their VMs."""
+    """Selector of hosts' own sets: verdicts on hosts need no data of VMs."""
     return set_id == _HOST_SET_ID
 
 
 def judge_otherwise(
     snapshot: Snapshot, settings: Decisions, method: Method, tables: Tables, recent: Mapping[Owner, RecentTable]
 ) -> Decided:
-    """Verdicts of another rule on the same snapshot, as if no host had been hot before; without moves."""
+    """Verdicts of another rule on the same snapshot, with no host hot before; without moves."""
     return decide(observe(snapshot, settings, TickInputs(tables, recent)), method, None)

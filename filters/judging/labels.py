@@ -1,10 +1,10 @@
 """Labels of hosts, VMs and processes: sources, precedence, selectors.
 
-Probes send them, and [decisions] adds to them.
+Probes send labels, and [decisions] adds to them.
 
-A selector is ``NAME=VALUE`` (``*`` and ``?`` are wildcards of the value) or ``NAME``, which any value fulfils. Of
-several selectors of one name any must hold, of several names all: ``rack=r1``, ``rack=r2``, ``ssd`` is a host of
-either rack that has the label ``ssd``.
+A selector is ``NAME=VALUE`` (with wildcards ``*`` and ``?`` in the value) or ``NAME``, which matches any value. Of
+selectors with the same name any must match, of different names all: ``rack=r1``, ``rack=r2``, ``ssd`` matches hosts in
+either rack that have the label ``ssd``.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _HOST, _PROCESS = "host", "process"
 
 
 class Labels:
-    """As decisions see them (``filters.judging.observe``); any thread may ask."""
+    """Labels as used in decisions (``filters.judging.observe``); may be read by any thread."""
 
     def __init__(self, settings: Decisions) -> None:
         self.configure(settings)
 
     def configure(self, settings: Decisions) -> None:
-        """Take the labels of these settings from the next question on."""
+        """Use the labels of these settings from the next call on."""
         self._hosts = LabelTable(settings.hosts)
         self._vms = LabelTable(settings.vms)
         self._vm_kinds = (VM, _PROCESS) if settings.entities == "processes" else (VM,)
 
     def of_hosts(self, snapshot: Snapshot) -> dict[int, Mapping[str, str]]:
-        """By host id, also of hosts that are late, or send nothing of what was read."""
+        """Labels by host id, including hosts that are late or send nothing of what was read."""
         sent: dict[int, tuple[str, Mapping[str, str]]] = {}
         for block in (*snapshot.unread, *snapshot.blocks):
             own = block.entities[0].labels if block.resource_set == HOST_SET and block.raw_ids else {}
@@ -46,7 +46,7 @@ class Labels:
         return {number: self._hosts.of(own, name, f"{number:016x}") for number, (name, own) in sent.items()}
 
     def of_entity(self, entity: Entity) -> Mapping[str, str]:
-        """Of a host's own row, a VM or a process."""
+        """Labels of a host's own row, a VM or a process."""
         if entity.kind == _HOST:
             return self._hosts.of(entity.labels, entity.name)
         return (
@@ -55,13 +55,13 @@ class Labels:
 
 
 class LabelTable:
-    """Labels by pattern of names or ids; what later patterns say wins over earlier ones."""
+    """Labels by pattern of names or ids; later patterns override earlier ones."""
 
     def __init__(self, patterns: Mapping[str, Configured]) -> None:
         self._rows = [(re.compile(translate(pattern)), _texts(labels)) for pattern, labels in patterns.items()]
 
     def of(self, sent: Mapping[str, str], *names: str) -> Mapping[str, str]:
-        """The labels of what has these names, and sends ``sent`` of itself."""
+        """The labels of an entity with these names that sends ``sent``."""
         if not self._rows:
             return sent
         found = dict(sent)
@@ -76,27 +76,27 @@ def _texts(labels: Configured) -> dict[str, str]:
 
 
 class Selector(NamedTuple):
-    """Selector of labels; ``value`` is None if any value matches."""
+    """Selector of labels; ``value`` None: any value matches."""
 
     name: str
     value: re.Pattern[str] | None
 
     @classmethod
     def of(cls, text: str) -> Selector:
-        """The selector in a text. Raises ValueError when it has no name."""
+        """Parse a selector. Raises ValueError if it has no name."""
         name, equals, value = text.partition("=")
         if not name.strip():
             raise ValueError(f"invalid selector {text!r}: expected NAME=VALUE or NAME")
         return cls(name, re.compile(translate(value)) if equals else None)
 
     def takes(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels fulfil it."""
+        """Whether these labels match."""
         found = labels.get(self.name)
         return found is not None and (self.value is None or self.value.match(found) is not None)
 
 
 class LabelSelection(NamedTuple):
-    """Selectors by name; none takes everything."""
+    """Selectors by name; without any, everything matches."""
 
     by_name: Mapping[str, tuple[Selector, ...]] = {}
 
@@ -112,5 +112,5 @@ class LabelSelection(NamedTuple):
         return bool(self.by_name)
 
     def takes(self, labels: Mapping[str, str]) -> bool:
-        """Whether something with these labels is wanted."""
+        """Whether these labels match the selection."""
         return all(any(one.takes(labels) for one in several) for several in self.by_name.values())

@@ -1,10 +1,10 @@
 """Migration log in the shards: one stream shared by all readers.
 
-It also holds when migrations were seen to end.
+It also holds the times at which migrations were seen to end.
 
 A report is one entry; its time is the entry's id, set by the shard that keeps the stream, and "now" is that
-shard's clock too. What follows from the entries is ``filters.decisions.migrations``; two reports that race
-are judged by their order in the stream, the same by every reader.
+shard's clock too. ``filters.decisions.migrations`` derives the state from the entries; racing reports are
+judged by their order in the stream, so identically by every reader.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def read(cluster: Cluster, policy: Policy) -> Log:
 
 
 def note(cluster: Cluster, ends: Mapping[str, float]) -> None:
-    """Let other readers, and later ones, know when migrations were seen to end, by host id.
+    """Publish the times at which migrations were seen to end, by host id, for other and later readers.
 
-    Raises ShardError when no shard answers, and what the shard that keeps it answers.
+    Raises ShardError if no shard answers, and errors returned by the shard that keeps them.
     """
     fields = [word for host, at in ends.items() for word in (host, int(at * 1000.0))]
     for reply in cluster.gather(
@@ -55,10 +55,10 @@ def note(cluster: Cluster, ends: Mapping[str, float]) -> None:
 
 
 def report(cluster: Cluster, said: Report, policy: Policy) -> Log:
-    """Write one report and answer the log with it.
+    """Write one report and return the log with it.
 
-    Raises DataError when it contradicts the log or makes no sense, and what ``read`` raises. A report whose
-    answer was lost may be repeated.
+    Raises DataError if it contradicts the log or is invalid, and as ``read``. A report may be repeated if
+    its answer was lost.
     """
     before = read(cluster, policy)
     state, problem = append(before.migrations, said, before.now)
@@ -71,20 +71,20 @@ def report(cluster: Cluster, said: Report, policy: Policy) -> Log:
     entry = cluster.call(keys.MIGRATIONS, *command, *pairs).decode()
     after = read(cluster, policy)
     lost = [problem for problem in after.problems if problem.startswith(f"{entry}: ")]
-    if lost:  # another report of the same VM came in between
+    if lost:  # another report about the same VM came first
         raise DataError(lost[0].removeprefix(f"{entry}: "))
     return after
 
 
 def _ends(fields: Sequence[bytes], now: float, settle_seconds: float) -> dict[str, float]:
-    """When migrations were seen to end, by host, as far as hosts settle yet."""
+    """Times at which migrations were seen to end, by host, for hosts that are still settling."""
     pairs = zip(fields[::2], fields[1::2], strict=True)
     ends = {host.decode("ascii", "replace"): int(at) / 1000.0 for host, at in pairs if at.isdigit() and len(at) < 15}
     return {host: at for host, at in ends.items() if -_SKEW < now - at < settle_seconds}
 
 
 def _reports(entries: Sequence[Any]) -> tuple[list[tuple[str, Report, float]], list[str]]:
-    """The entries of the stream as (id, report, time), and those that are no reports."""
+    """The entries of the stream as (id, report, time), and those that are not valid reports."""
     found, broken = list[tuple[str, Report, float]](), list[str]()
     for entry, fields in entries:
         name = entry.decode()

@@ -1,13 +1,13 @@
 """Observation: builds a picture from a snapshot.
 
 VMs are the entities of kind ``vm`` (resource set ``vms``). With ``[decisions] entities = "processes"`` every
-process that a host reports, except for the daemons of the monitor, takes the place of a VM, for installations that
-watch their guests as processes by command. It is never guessed: a host without VMs has nothing to move, and a web
+process reported by a host, except the daemons of the monitor, takes the place of a VM, for installations that
+watch their guests as processes by command. This is never guessed: a host without VMs has nothing to move, and a web
 server is not proposed for migration because nothing else was found.
 
-While several hosts report a VM it appears once, where its load is (acquisition.snapshot.vms.placement).
-Readings and the VMs of a host are made when they are looked at, so that a list of hot hosts costs no
-more than the hosts.
+While several hosts report a VM, it appears once, where its load is (acquisition.snapshot.vms.placement).
+Readings and VMs of a host are created on access, so the cost of a list of hot hosts depends only on the
+hosts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from filters.decisions.constraints.labels import LOCAL
 from filters.decisions.picture import LATE, Conflict, Host, Picture, Reading, Remark, Transit, Vm
 from filters.judging.labels import LabelTable
 
-#: Makes a reading of others of the same row; None where one of them is missing.
+#: Function that makes a reading from others of the same row; None if one of them is missing.
 Derive = Callable[[Mapping[str, Reading]], Reading | None]
 
 
@@ -39,11 +39,11 @@ _Default = TypeVar("_Default")
 
 
 class Inputs(Protocol):
-    """Decision inputs computed by the filter, where present."""
+    """Decision inputs computed by the filter, if present."""
 
     def complete(self, block: Block, row: int, metric: str, reading: Reading | None) -> Reading | None:
-        """The reading with decision inputs and recent values; for a metric that the filter derived and no
-        frame carries (``reading`` is None) the whole of it, or None."""
+        """The reading with decision inputs and recent values; for a metric derived by the filter and not in
+        any frame (``reading`` is None), the whole reading, or None."""
         ...
 
 
@@ -52,7 +52,7 @@ Columns = Mapping[str, tuple[int, str]]  #: by metric name, with their units
 
 
 class ColumnCache:
-    """The columns of blocks: thousands of hosts send the same ones."""
+    """Cache of the columns of blocks: thousands of hosts send the same ones."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bool], Columns] = {}
@@ -68,17 +68,17 @@ class ColumnCache:
 
 
 class _Planes(NamedTuple):
-    """The values of a block by row and column, decoded once; numbers of lists are much faster than those of arrays. How
-    old the last valid value may be is for each rule to say, so averages are those that are stored."""
+    """The values of a block by row and column, decoded once; access to lists is much faster than to arrays. Each rule
+    limits the age of the last valid value, so averages are the stored ones."""
 
-    own: list[list[list[float]]]  #: by figure, as acquisition.wire.records.planes.OWN
+    own: list[list[list[float]]]  #: by figure, in the order of acquisition.wire.records.planes.OWN
     extra: dict[str, list[list[float]]]  #: the figures of further kernels
     codes: list[list[int]]
     stale: list[list[float]]
 
 
 class BlockReadings:
-    """A block as the readings of its rows share it."""
+    """Data of a block shared by the readings of its rows."""
 
     def __init__(self, block: Block, inputs: Inputs | None, columns: ColumnCache) -> None:
         self.block = block
@@ -97,7 +97,7 @@ class BlockReadings:
         return self._planes
 
     def reading(self, row: int, metric: str) -> Reading | None:
-        """One metric of one row, as the smoothed state has it."""
+        """One metric of one row from the smoothed state."""
         found = self.columns.get(metric)
         if found is None:
             return None
@@ -112,9 +112,9 @@ class BlockReadings:
 
 
 class RowReadings(Mapping[str, Reading]):
-    """Readings of a row by metric, those of the tables and derived ones.
+    """Readings of a row by metric, from the tables and derived.
 
-    ``derived`` makes what neither the smoothed state nor the filter's inputs have.
+    ``derived`` makes readings that are neither in the smoothed state nor in the filter's inputs.
     """
 
     def __init__(self, view: BlockReadings, row: int, derived: Mapping[str, Derive]) -> None:
@@ -134,12 +134,12 @@ class RowReadings(Mapping[str, Reading]):
     @overload
     def get(self, metric: str, /, default: Reading | _Default) -> Reading | _Default: ...
     def get(self, metric: str, /, default: Reading | _Default | None = None) -> Reading | _Default | None:
-        """The reading, without the exception that Mapping.get raises within for every one that is missing."""
+        """The reading, without the internal exception of Mapping.get for each missing one."""
         found = self._made[metric] if metric in self._made else self._make(metric)
         return default if found is None else found
 
     def _make(self, metric: str) -> Reading | None:
-        self._made[metric] = None  # what is derived from itself is missing
+        self._made[metric] = None  # a reading derived from itself is missing
         view = self._view
         found = view.reading(self._row, metric)
         if view.inputs is not None:
@@ -161,15 +161,15 @@ _PROCESSES = "processes"
 
 
 def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = None) -> Picture:
-    """The picture of a snapshot; ``inputs`` completes readings with what the filter computed beside them.
+    """The picture of a snapshot; ``inputs`` completes readings with the filter's decision inputs.
 
-    Its tick is that of the hosts' own figures: a set that is sampled at another interval counts other ticks.
+    Its tick is that of the hosts' own figures: a set sampled at another interval counts other ticks.
     """
     observer = _Observer(snapshot, settings, inputs)
     by_host: dict[int, list[Block]] = {}
     for block in snapshot.blocks:
         by_host.setdefault(block.host_id, []).append(block)
-    for block in snapshot.unread:  # a host that sends nothing of what was read is there all the same
+    for block in snapshot.unread:  # a host that sends nothing of what was read is included all the same
         by_host.setdefault(block.host_id, [block])
     hosts = tuple(observer.host(blocks) for blocks in by_host.values())
     contested = snapshot.placements.contested.values()
@@ -182,13 +182,13 @@ def observe(snapshot: Snapshot, settings: Decisions, inputs: Inputs | None = Non
 
 
 def tick_of(snapshot: Snapshot) -> int:
-    """The newest tick of which a host's own figures are current; 0 if absent."""
+    """The newest tick with current own figures of a host; 0 if there is none."""
     ticks = [block.tick for block in snapshot.blocks if block.state == CURRENT and block.resource_set == HOST_SET]
     return max(ticks, default=0)
 
 
 class _Observer:
-    """Maker of all hosts of one picture."""
+    """Builder of all hosts of one picture."""
 
     def __init__(self, snapshot: Snapshot, settings: Decisions, inputs: Inputs | None) -> None:
         self.placements = snapshot.placements
@@ -230,7 +230,7 @@ class _Observer:
                     yield self._vm(view, row, entity, RowReadings(view, row, derived))
 
     def _counts(self, block: Block, entity: Entity) -> bool:
-        """Whether a row is a VM that is in its place."""
+        """Whether a row is a VM at its place."""
         if entity.kind != VM:
             return self.processes and block.resource_set == _PROCESSES and DAEMON not in entity.labels
         return not self.placements.is_shadow(block.host_id, entity.id)
@@ -238,7 +238,7 @@ class _Observer:
     def _vm(self, view: BlockReadings, row: int, entity: Entity, readings: Mapping[str, Reading]) -> Vm:
         block, places = view.block, self.placements
         vm, labels = places.id_of(block.host_id, entity), entity.labels
-        if (block.host_id, entity.id) in places.copies:  # no other host knows it by this id
+        if (block.host_id, entity.id) in places.copies:  # no other host has it under this id
             labels = {**labels, LOCAL: "yes"}
         arrives = "incoming" in entity.labels and evidence_of(block, row).waits_for_guest
         state = readings.get(vm_state.METRIC) if block.state == CURRENT else None
@@ -259,7 +259,7 @@ class _Observer:
 
 
 class _Vms(Sequence[Vm]):
-    """The VMs of a host, made when the first is looked at."""
+    """The VMs of a host, created on first access."""
 
     def __init__(self, observer: _Observer, blocks: Sequence[Block], host: Mapping[str, Reading]) -> None:
         self._make = (observer, blocks, host)
@@ -284,9 +284,9 @@ class _Vms(Sequence[Vm]):
 
 
 def _observed(block: Block, readings: Mapping[str, Reading]) -> float | None:
-    """Since when its windows fill, by the clock of its own host; None where unknown.
+    """Seconds since its windows began to fill, by the clock of its own host; None if unknown.
 
-    That clock may have been set meanwhile: ticks say how long it is at most while its window fills, and at least after.
+    That clock may have been set since: ticks give a maximum while the window fills, and a minimum afterwards.
     """
     reading = readings.get(capacity.CPU_CORES)
     if reading is None or reading.inputs is None or not block.wall:
@@ -297,8 +297,8 @@ def _observed(block: Block, readings: Mapping[str, Reading]) -> float | None:
 
 
 def _transits(placement: Placement) -> Iterator[Transit]:
-    """From the host that bears the load to each other that reports the VM."""
-    if placement.state not in (MIGRATING, INCOMING):  # it has been started again after its host went down
+    """Transits from the host that carries the load to each other host that reports the VM."""
+    if placement.state not in (MIGRATING, INCOMING):  # it was restarted after its host went down
         return
     origin = f"{placement.evidence[0].host_id:016x}"
     for other in {process.host_id for process in placement.evidence} - {placement.host_id}:
@@ -308,13 +308,13 @@ def _transits(placement: Placement) -> Iterator[Transit]:
 
 
 def _conflicts(placement: Placement) -> Iterator[Conflict]:
-    """One for each host that claims a VM of another."""
+    """One conflict for each host that claims a VM of another."""
     for claimant in {process.host_id for process in placement.claimants}:
         yield Conflict(placement.vm, f"{placement.host_id:016x}", f"{claimant:016x}")
 
 
 def _remarks(places: Placements) -> Iterator[Remark]:
-    """VMs that run twice, those that get another name as they migrate, and those that another one has the uuid of."""
+    """Remarks on VMs that run twice, change their name in a migration, or share their uuid with another."""
     for vm, placement in places.contested.items():
         if placement.running_hosts:
             name, hosts = placement.evidence[0].name, " and ".join(placement.running_hosts)

@@ -18,7 +18,7 @@ _Rows = list[tuple[Block, int]]
 
 
 class Whereabouts(NamedTuple):
-    """One VM, or process: ``block`` and ``row`` are its place, ``hosts`` the ids of all hosts that report it."""
+    """One VM or process. ``block``, ``row``: its place; ``hosts``: ids of all hosts that report it."""
 
     entity: Entity
     block: Block
@@ -27,7 +27,7 @@ class Whereabouts(NamedTuple):
 
 
 def whereabouts(snapshot: Snapshot, word: str, kinds: Collection[str], by_name: bool = True) -> list[Whereabouts]:
-    """Entities that ``word`` names: the one of this stable id (a uuid in letters of any size), else all of this
+    """Entities matching ``word``: the one with this stable id (a uuid, in upper or lower case), otherwise all with this
     name."""
     small, ids, names = word.lower(), dict[str, _Rows](), dict[str, _Rows]()
     for block in snapshot.blocks:

@@ -1,7 +1,7 @@
 """Scenarios: one table of generators, split into training and test.
 
-A generator is a pure function ``(numpy generator, Size) -> Work``. Scenarios of another package are one file: a module
-with ``SCENARIOS``, a list of ``Scenario``, which ``--scenario FILE`` reads beside the table here.
+A generator is a pure function ``(numpy generator, Size) -> Work``. Other packages add scenarios in one file: a module
+with ``SCENARIOS``, a list of ``Scenario``, which ``--scenario FILE`` reads in addition to the table here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measured scenarios: PlanetLab, the recorded hour and Alibaba 2018 machine usage.
 
-Data that are not on this machine make a row void: SHARDPULSE_TRACES is the directory in which they are looked for,
-``planetlab-*.tar.xz`` (days of one file per VM, a percentage per line) and ``machine_usage.csv``.
+A row is void if its data are not on this machine. SHARDPULSE_TRACES is the directory of ``planetlab-*.tar.xz`` (days
+with one file per VM, one percentage per line) and ``machine_usage.csv``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _there(pattern: str) -> Path:
 
 @functools.cache
 def _planetlab() -> Floats:
-    """Percentages (T, VMs), means of five minutes each."""
+    """Percentages (T, VMs), five-minute means."""
     with tarfile.open(_there("planetlab-*.tar.xz")) as archive:
         files = [archive.extractfile(member) for member in archive if member.isfile()]
         columns = [np.array(file.read().split(), np.float32) for file in files if file is not None]
@@ -44,8 +44,8 @@ def _planetlab() -> Floats:
 
 @functools.cache
 def _alibaba() -> Floats:
-    """Percentages (T, machines) every 10 s, of machines that are there most of the time, each held until the next one:
-    columns machine, seconds, CPU."""
+    """Percentages (T, machines) every 10 s of machines present most of the time, each value held until the next one;
+    columns: machine, seconds, CPU."""
     rows: dict[str, list[tuple[int, float]]] = {}
     with _there("machine_usage.csv").open() as file:
         for line in islice(file, _MOST_ROWS):
@@ -62,7 +62,7 @@ def _alibaba() -> Floats:
 
 
 def _means(read: Callable[[], Floats], interval: int, mean: float, vms: int) -> Callable[..., Work]:
-    """Work whose level follows means over ``interval`` of ``vms`` traces per host, brought to ``mean``."""
+    """Work at the level of means over ``interval`` of ``vms`` traces per host, scaled to ``mean``."""
 
     def build(draw: np.random.Generator, size: Size) -> Work:
         values = read()
@@ -89,7 +89,7 @@ def _hour() -> Floats:
 
 
 def _recorded(draw: np.random.Generator, size: Size) -> Work:
-    """Guests play the slots of the recorded hour, each from a random second on; hosts are at 0.6 on average."""
+    """Guests replay the slots of the recorded hour, each from a random second; hosts average 0.6."""
     played = _hour()
     length, slots = played.shape
     wanted = np.zeros((size.seconds, size.hosts), np.float32)

@@ -10,12 +10,12 @@ from experiments.decisions.scenarios.work import TRAINING, Scenario, Size, Work,
 from experiments.simulation.arrays import Doubles, Floats
 
 Build = Callable[[np.random.Generator, Size], Work]
-_CALM = 0.02  #: standard deviation under which a step can be seen with the naked eye
+_CALM = 0.02  #: standard deviation at which a step is obvious in a plot
 _APART = 10.0
 
 
 def noise(mean: float, deviation: float, phi: float = 0.5) -> Build:
-    """AR(1) of lag-1 correlation ``phi`` around a mean."""
+    """AR(1) with lag-1 correlation ``phi`` around a mean."""
 
     def build(draw: np.random.Generator, size: Size) -> Work:
         spread = _around(draw, size, mean, deviation, phi)
@@ -25,7 +25,7 @@ def noise(mean: float, deviation: float, phi: float = 0.5) -> Build:
 
 
 def two_levels(mean: float, others: float, deviation: float) -> Build:
-    """Every second host at ``mean``, the rest at ``others``: some have room for what those give away."""
+    """Every other host at ``mean``, the rest at ``others``: those have room for moved guests."""
 
     def build(draw: np.random.Generator, size: Size) -> Work:
         level = np.where(np.arange(size.hosts) % 2 == 0, mean, others)
@@ -36,17 +36,17 @@ def two_levels(mean: float, others: float, deviation: float) -> Build:
 
 
 def spikes(mean: float, longest: float, per_hour: float = 10.0, shortest: float = 0.5) -> Build:
-    """Bursts to the whole host of ``shortest`` to ``longest`` seconds at random times."""
+    """Bursts of ``shortest`` to ``longest`` seconds at random times that fill the host."""
     return _bursting(mean, per_hour, lambda draw, count: draw.uniform(shortest, longest, count))
 
 
 def pareto(mean: float, per_hour: float = 40.0, least: float = 1.0, shape: float = 1.5) -> Build:
-    """Bursts whose lengths have a heavy tail, up to 10 minutes."""
+    """Bursts with heavy-tailed lengths, up to 10 minutes."""
     return _bursting(mean, per_hour, lambda draw, count: np.minimum(least * (1.0 + draw.pareto(shape, count)), 600.0))
 
 
 def _bursting(mean: float, per_hour: float, lengths: Callable[[np.random.Generator, int], Doubles]) -> Build:
-    """Bursts that are 10 s apart at least: two that touch would be one of another length."""
+    """Bursts at least 10 s apart: adjacent ones would merge into one of another length."""
 
     def build(draw: np.random.Generator, size: Size) -> Work:
         spread = _around(draw, size, mean)
@@ -62,7 +62,7 @@ def _bursting(mean: float, per_hour: float, lengths: Callable[[np.random.Generat
 
 
 def periodic(mean: float, length: float, period: float, jitter: float = 0.5) -> Build:
-    """A job of ``length`` seconds each ``period`` that takes the whole host, at a phase of each host's own."""
+    """A job of ``length`` seconds every ``period`` that fills the host, with a phase per host."""
 
     def build(draw: np.random.Generator, size: Size) -> Work:
         spread = _around(draw, size, mean)
@@ -77,7 +77,7 @@ def periodic(mean: float, length: float, period: float, jitter: float = 0.5) -> 
 
 
 def sawtooth(low: float, high: float, period: float) -> Build:
-    """A rise from ``low`` to ``high`` within ``period`` that falls at once, as memory collection makes it."""
+    """A rise from ``low`` to ``high`` within ``period`` and an immediate fall, as by memory collection."""
 
     def build(draw: np.random.Generator, size: Size) -> Work:
         phase = (np.arange(size.seconds)[:, None] / period + draw.random(size.hosts)) % 1.0
@@ -92,7 +92,7 @@ def _around(draw: np.random.Generator, size: Size, mean: float, deviation: float
 
 
 def _fill(bursts: Floats, spread: Floats, host: int, starts: Doubles, lengths: Doubles) -> None:
-    """Add what a host lacks to be full for the covered part of each second."""
+    """Add the work that fills a host for the covered part of each second."""
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         if start >= len(bursts):
             break

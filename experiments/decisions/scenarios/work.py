@@ -1,4 +1,4 @@
-"""Work of a scenario: what the guests of every host could run, second by second."""
+"""Work of a scenario: runnable work of the guests of every host, second by second."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from acquisition.errors import DataError
 from acquisition.model import codes
 from experiments.simulation.arrays import Doubles, Floats
 
-TRAINING, TEST = "training", "test"  #: parameters may have seen the generators of the first kind only
+TRAINING, TEST = "training", "test"  #: parameters may be chosen on generators of the first kind only
 
-_STEP_SECONDS, _SLOT = 300, 1200  #: length of a step, and of the slot in which a host has one
+_STEP_SECONDS, _SLOT = 300, 1200  #: length of a step, and of the slot that contains one per host
 _LONGEST_GAP = 20
 
 
@@ -28,9 +28,9 @@ class Size(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Runnable work (T, H) as a ratio of a host's cores, above 1 where there is more than they can run.
+    """Runnable work (T, H) as a ratio of a host's cores, above 1 if it exceeds them.
 
-    ``spread`` is shared by all guests of the host, ``bursts`` belong to one of them.
+    All guests of the host share ``spread``; ``bursts`` belong to one of them.
     """
 
     spread: Floats
@@ -38,13 +38,13 @@ class Work(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """``codes`` (T, H): validity of the samples of each second, MISSING where a sample never came."""
+    """``codes`` (T, H): validity of the samples of each second, MISSING if a sample never arrived."""
 
     codes: npt.NDArray[np.uint8]
 
 
 class Step(NamedTuple):
-    """Overload of ``host`` that begins at ``start`` seconds, within a second, and has ended ``after`` a later one."""
+    """Overload of ``host`` from ``start`` seconds (a fraction) to the second ``after``, exclusive."""
 
     host: int
     start: float
@@ -52,15 +52,15 @@ class Step(NamedTuple):
 
 
 class Void(Exception):
-    """Reason why a scenario cannot be run here, such as data that are not on this machine."""
+    """Reason a scenario cannot be run here, such as data missing on this machine."""
 
 
 class Scenario(NamedTuple):
     """One row of the evaluation.
 
-    ``split`` is by generator with its parameters. ``interval`` is that of the probe in seconds, ``gaps`` the
-    fraction of seconds without a sample, ``invalid`` that of samples which fail a check, ``cores`` of a host, ``to``
-    the level of steps; ``pressure`` and ``delay`` say whether the kernel keeps those of hosts and of vCPUs.
+    ``split`` is by generator with its parameters. ``interval``: probe interval in seconds; ``gaps``: fraction of
+    seconds without a sample; ``invalid``: fraction of samples that fail a check; ``cores``: cores of a host; ``to``:
+    level of steps; ``pressure`` and ``delay``: whether the kernel provides those of hosts and of vCPUs.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Scenario(NamedTuple):
     delay: bool = True
 
     def work(self, seed: int, size: Size) -> Work:
-        """The work of one seed, the same each time. Raises Void, and DataError for what is no work."""
+        """The work for a seed, the same each time. Raises Void, and DataError if it is not valid work."""
         found, shape = self.build(_generator(self.name, seed), size), (size.seconds, size.hosts)
         for name, values in found._asdict().items():
             if values.shape != shape:
@@ -86,7 +86,7 @@ class Scenario(NamedTuple):
         return found
 
     def faults(self, seed: int, size: Size) -> Faults:
-        """Samples that are missing or invalid: gaps last 1 to 20 s and never touch, invalid samples are single."""
+        """Missing and invalid samples: gaps last 1 to 20 s and are never adjacent, invalid samples are single."""
         draw = _generator(f"{self.name} faults", seed)
         shape = (size.seconds, size.hosts)
         found = np.where(draw.random(shape) < self.invalid, codes.RANGE, codes.VALID).astype(np.uint8)
@@ -105,9 +105,9 @@ def _generator(name: str, seed: int) -> np.random.Generator:
 
 
 def with_steps(work: Work, seed: int, hosts: int, to: float) -> tuple[Work, list[Step]]:
-    """The work with overloads: in each slot of 20 minutes so many ``hosts`` rise to ``to`` for 5 minutes.
+    """The work with overloads: in each slot of 20 minutes this number of ``hosts`` rises to ``to`` for 5 minutes.
 
-    The rise is above the host's mean, so that noise and bursts go on.
+    The rise is added to the host's mean, so that noise and bursts continue.
     """
     seconds, every = work.spread.shape
     draw, spread, steps = _generator("steps", seed), work.spread.copy(), list[Step]()
@@ -125,7 +125,7 @@ def with_steps(work: Work, seed: int, hosts: int, to: float) -> tuple[Work, list
 
 
 def autoregressive(draw: np.random.Generator, size: Size, deviation: float, phi: float) -> Floats:
-    """AR(1) (T, H) around 0 of stationary standard deviation ``deviation`` and lag-1 correlation ``phi``."""
+    """AR(1) (T, H) around 0 with stationary standard deviation ``deviation`` and lag-1 correlation ``phi``."""
     values = draw.standard_normal((size.seconds, size.hosts), dtype=np.float32) * np.float32(deviation)
     values[1:] *= np.float32(np.sqrt(1.0 - phi * phi))
     for second in range(1, size.seconds):
@@ -134,7 +134,7 @@ def autoregressive(draw: np.random.Generator, size: Size, deviation: float, phi:
 
 
 def covered(start: float, length: float, seconds: int) -> tuple[int, Doubles]:
-    """The first second that a span touches, and the part of each of its seconds that it covers."""
+    """The first second of a span, and the fraction of each second that it covers."""
     first, after = int(start), min(int(start + length) + 1, seconds)
     edges = np.arange(first, after + 1, dtype=np.float64)
     return first, np.diff(np.clip(edges, start, start + length))

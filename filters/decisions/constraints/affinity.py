@@ -1,8 +1,8 @@
 """Affinity and anti-affinity of VMs, to other VMs and to groups of hosts (pure).
 
-Each is a label (``labels``). As a rule it refuses a host; as a wish (``prefer_`` before its name) it makes a host cost
-more: hosts where fewer wishes are met come after all others, as the "should" rules of VMware DRS have it, and no wish
-keeps a hot host from being relieved.
+Each is a label (``labels``). As a rule it refuses a host; as a wish (prefix ``prefer_``) it makes a host cost more:
+hosts that meet fewer wishes come after all others, like the "should" rules of VMware DRS, and no wish keeps a hot host
+from being relieved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Rule = Callable[[Host, Vm, str, PlanningState], str | None]
 
 
 def refusal(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """Why a label of ``vm`` forbids this host."""
+    """Reason a label of ``vm`` forbids this host, or None."""
     return next(_broken(host, vm, "", state), None)
 
 
@@ -27,7 +27,7 @@ def unmet(host: Host, vm: Vm, state: PlanningState) -> tuple[str, ...]:
 
 
 def has_wishes(vm: Vm) -> bool:
-    """Whether hosts that can take ``vm`` differ in what it would rather have."""
+    """Whether ``vm`` has wishes, by which hosts that can take it may differ."""
     return any(labels.PREFER + name in vm.labels for name in _RULES)
 
 
@@ -48,7 +48,7 @@ def _is_avoided_group(host: Host, vm: Vm, label: str, _state: PlanningState) -> 
 
 
 def _is_elsewhere(host: Host, vm: Vm, label: str, state: PlanningState) -> str | None:
-    """VMs of a host in maintenance bind no other: they must leave it, and follow the first one that does."""
+    """VMs on a host in maintenance do not bind others: they must leave it, and follow the first that does."""
     if state.mates.on(host.id, vm, label):
         return None
     for host_id in state.mates.hosts_of(vm, label):

@@ -1,8 +1,8 @@
-"""Cost of a move, the time to copy a VM, against what it frees (pure).
+"""Cost of a move (time to copy a VM) and its benefit (pure).
 
 Pre-copy migration copies the memory, then what was written meanwhile, and so on: memory / (bandwidth - dirty rate)
-seconds (Clark and others, Live migration of virtual machines, NSDI 2005). Where the dirty rate is unknown, memory /
-bandwidth is the least that it takes, and said to be that.
+seconds (Clark and others, Live migration of virtual machines, NSDI 2005). If the dirty rate is unknown, memory /
+bandwidth is a minimum, and reported as such.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from filters.decisions.constraints.planning_state import PlanningState
 from filters.decisions.picture import NETWORK, Host, Reading, Vm
 from filters.decisions.verdict import Figure, measured
 
-DIRTY_RATE = "memory_dirty_bytes_per_second"  #: of a VM, where a source reports it
+DIRTY_RATE = "memory_dirty_bytes_per_second"  #: of a VM, if a source reports it
 _MIB = 1 << 20
 
 
 class Cost(NamedTuple):
-    """Cost of a move and its benefit in words, with figures. ``seconds`` None: unknown."""
+    """Cost and benefit of a move in words, with figures. ``seconds`` None: unknown."""
 
     reason: str
     seconds: float | None
@@ -40,8 +40,8 @@ def refusal(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def cost(vm: Vm, source: Host, destination: Host, resource: str, lacking: float | None, policy: Policy) -> Cost:
-    """The time of a move, and what it frees of ``resource`` where ``lacking`` is what the source lacks (None: it lacks
-    nothing, or nobody knows)."""
+    """The time of a move, and what it frees of ``resource``. ``lacking``: how much of it the source lacks (None:
+    nothing, or unknown)."""
     memory, speed = capacity.memory(vm), _bandwidth(source, destination, policy)
     dirty, freed = capacity.mean(vm.readings, DIRTY_RATE), projection.freed(vm, source, resource)
     seconds = duration(vm, source, destination, policy)
@@ -66,14 +66,14 @@ def cost(vm: Vm, source: Host, destination: Host, resource: str, lacking: float 
 
 
 def duration(vm: Vm, source: Host, destination: Host, policy: Policy) -> float | None:
-    """Seconds to copy a VM, the least where its dirty rate is unknown; None: unknown."""
+    """Seconds to copy a VM, a minimum if its dirty rate is unknown; None: unknown."""
     memory, speed = capacity.memory(vm), _bandwidth(source, destination, policy)
     left = (speed or 0.0) - (capacity.mean(vm.readings, DIRTY_RATE) or 0.0)
     return memory / left if memory is not None and left > 0.0 else None
 
 
 def _bandwidth(source: Host, destination: Host, policy: Policy) -> float | None:
-    """The configured one, or what is free of the slower link; None where that is unknown."""
+    """The configured bandwidth, or what is free of the slower link; None if that is unknown."""
     if policy.migration_bytes_per_second:
         return policy.migration_bytes_per_second
     speeds = [_free(each) for each in (source, destination)]

@@ -2,7 +2,7 @@
 
 They are pure functions.
 
-Those that ask only about the host come first, since most hosts that cannot take one VM can take none.
+Those that depend only on the host come first, since most hosts that cannot take one VM can take none.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ PairConstraint = Callable[[Host, Vm, PlanningState], str | None]
 
 
 def host_refusal(host: Host, state: PlanningState) -> str | None:
-    """The first reason why a host takes no VM at all, ``is_moving`` aside."""
+    """The first reason a host takes no VM at all, except ``is_moving``."""
     return next((reason for each in OF_HOSTS if (reason := each(host, state))), None)
 
 
 def pair_refusal(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """The first reason why a host does not take this VM, ``host_refusal`` aside."""
+    """The first reason a host does not take this VM, except ``host_refusal``."""
     return next((reason for each in OF_PAIRS if (reason := each(host, vm, state))), None)
 
 
 def is_stale(host: Host, _state: PlanningState) -> str | None:
-    """A host that has not arrived is not idle."""
+    """Refuse a host without current data: it is not necessarily idle."""
     return None if host.state == CURRENT else f"it is {host.state}"
 
 
 def is_cordoned(host: Host, _state: PlanningState) -> str | None:
-    """Its label says that it takes nothing."""
+    """Refuse a host with a label that it takes no VM."""
     if labels.is_set(host.labels, labels.MAINTENANCE):
         return "it is in maintenance"
     return "it is cordoned" if labels.is_set(host.labels, labels.CORDONED) else None
@@ -52,7 +52,7 @@ def is_hot(host: Host, state: PlanningState) -> str | None:
 
 
 def is_moving(host: Host, state: PlanningState) -> str | None:
-    """As many VMs as may leave and reach it at a time do already."""
+    """Refuse a host with the maximum number of concurrent migrations from or to it."""
     moving = state.moving.get(host.id, 0)
     if moving < state.policy.moves_per_host:
         return None
@@ -61,7 +61,7 @@ def is_moving(host: Host, state: PlanningState) -> str | None:
 
 
 def is_settling(host: Host, state: PlanningState) -> str | None:
-    """A VM left or reached it a short while ago, and its windows hold the load of before."""
+    """Refuse a host that a VM left or reached recently: its windows contain the earlier load."""
     ended = state.touched.get(host.id)
     if ended is None:
         return None
@@ -72,18 +72,18 @@ def is_settling(host: Host, state: PlanningState) -> str | None:
 
 
 def is_uncertain(host: Host, state: PlanningState) -> str | None:
-    """A VM is on its way there, and nobody knows how much room it takes."""
+    """Refuse a host that a VM of unknown load is on its way to."""
     vm = state.unknown.get(host.id)
     return f"MISSING: the load of {vm}, which is migrating to it" if vm is not None else None
 
 
 def is_source(host: Host, vm: Vm, _state: PlanningState) -> str | None:
-    """The VM is there already."""
+    """Refuse the host on which the VM runs."""
     return "the VM runs there" if vm.host == host.id else None
 
 
 def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """With the VM there would be less than the headroom left of some resource."""
+    """Refuse a host on which the VM would leave less than the headroom of some resource."""
     limit = 1.0 - state.policy.headroom
     for resource in _kept_free(state):
         use = _use_with(vm, host, resource, state)
@@ -95,8 +95,8 @@ def lacks_room(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def is_required(resource: str, state: PlanningState) -> bool:
-    """Whether nothing goes where a resource is MISSING: the network counts as far as it is known unless it is named,
-    since many virtual links have no speed."""
+    """Whether a host with this resource MISSING takes nothing: the network counts only where known, unless it is named
+    in ``resources``, since many virtual links have no speed."""
     return resource != NETWORK or resource in state.policy.resources
 
 
@@ -105,7 +105,7 @@ def _kept_free(state: PlanningState) -> dict[str, None]:
 
 
 def _use_with(vm: Vm, host: Host, resource: str, state: PlanningState) -> float | None:
-    """The use of a resource of a host with the VM, as a ratio; None where a required figure is MISSING."""
+    """The use of a resource of a host with the VM, as a ratio; None if a required figure is MISSING."""
     part, now = capacity.share(vm, host, resource), capacity.used(host, resource)
     if is_required(resource, state) and (part is None or now is None):
         return None
@@ -113,7 +113,7 @@ def _use_with(vm: Vm, host: Host, resource: str, state: PlanningState) -> float 
 
 
 class Shortfall(NamedTuple):
-    """By how much the use of a resource would exceed what a destination may use of it."""
+    """Excess of the use of a resource over what a destination may use of it."""
 
     by: float
     resource: str
@@ -121,8 +121,7 @@ class Shortfall(NamedTuple):
 
 
 def nearest(hosts: Iterable[Host], vm: Vm, state: PlanningState) -> str:
-    """Of hosts that lack nothing but room for a VM, the one that lacks least of it, in words; "" where there is
-    none."""
+    """Words naming the host that lacks least, of hosts that lack only room for a VM; "" if there are none."""
     allowed = (host for host in hosts if host.id != vm.host and not affinity.refusal(host, vm, state))
     lacks = [lack for host in allowed if (lack := _shortfall(host, vm, state)) is not None]
     least = min(lacks, default=None)
@@ -140,7 +139,7 @@ def limits(state: PlanningState) -> dict[str, float]:
 
 
 def _shortfall(host: Host, vm: Vm, state: PlanningState) -> Shortfall | None:
-    """None where it lacks no room, or nobody knows."""
+    """The largest shortfall; None if the host has room, or that is unknown."""
     found: list[Shortfall] = []
     for resource, limit in limits(state).items():
         use = _use_with(vm, host, resource, state)
@@ -152,14 +151,14 @@ def _shortfall(host: Host, vm: Vm, state: PlanningState) -> Shortfall | None:
 
 
 def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """It has not so much of the memory in which the VM lies: huge pages of all sizes that the host of the VM has, since
-    the VM may use any of them, or ordinary memory beside huge pages."""
+    """Refuse a host without enough of the kind of memory that the VM uses: huge pages, in all sizes of the VM's host,
+    since the VM may use any of them, or ordinary memory outside huge pages."""
     there, need = hugepages.pools(host), capacity.memory(vm)
     if not hugepages.holds(vm):
         return _lacks_ordinary(host, need, state) if there and MEMORY in state.policy.resources else None
     if there == {}:
         return "it has no huge pages, which the VM's memory requires"
-    own = hugepages.pools(state.hosts[vm.host]) if vm.host else there  # of a new VM, of any size
+    own = hugepages.pools(state.hosts[vm.host]) if vm.host else there  # a new VM: any size
     if not own or there is None or need is None:
         return f"MISSING: huge pages of the host{'' if own or not vm.host else ' of the VM'}, or the memory of the VM"
     for size in own:
@@ -172,7 +171,7 @@ def lacks_memory(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def _lacks_ordinary(host: Host, need: float | None, state: PlanningState) -> str | None:
-    """With so much more, less than the headroom of the memory that is in no huge pages would be left."""
+    """Refuse a host if ``need`` would leave less than the headroom of its memory outside huge pages."""
     whole, available = capacity.capacity(host, MEMORY), capacity.mean(host.readings, capacity.MEMORY_AVAILABLE)
     huge, limit = hugepages.total(host), 1.0 - state.policy.headroom
     if whole is None or available is None or huge is None or need is None:
@@ -183,8 +182,8 @@ def _lacks_ordinary(host: Host, need: float | None, state: PlanningState) -> str
 
 
 def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """With the VM the host would be nearer than the margin to the level at which the rule calls a host cool, whatever
-    the headroom: it would have to be relieved next."""
+    """Refuse a host that the VM would bring closer than the margin to the rule's cool level, whatever the headroom: it
+    would have to be relieved next."""
     cool = state.parameters.cool
     for metric in state.parameters.watched if cool is not None else ():
         use = _use_with(vm, host, metric, state)
@@ -194,7 +193,7 @@ def would_be_warm(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
-    """The rule would call the host hot with the VM and the margin more of every resource, or would abstain."""
+    """Refuse a host that the rule would call hot, or abstain on, with the VM plus the margin of every resource."""
     missing = [each for each in state.parameters.watched if _is_unknown(vm, host, each)]
     if missing:
         return f"MISSING: {missing[0]} of the VM, required by the rule"
@@ -207,11 +206,11 @@ def would_be_hot(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def _is_unknown(vm: Vm, host: Host, metric: str) -> bool:
-    """Whether nobody knows by how much a VM would change a metric of the host that it changes."""
+    """Whether a VM would change this metric of the host by an unknown amount."""
     return metric in projection.PROJECTED and capacity.share(vm, host, metric) is None
 
 
-#: What does not change while a plan is made; ``is_moving`` does, and is asked again for every proposal.
+#: Constraints that do not change during a plan; ``is_moving`` does, and is checked again for every proposal.
 OF_HOSTS: tuple[HostConstraint, ...] = (is_stale, is_cordoned, is_hot, is_settling, is_uncertain)
 OF_PAIRS: tuple[PairConstraint, ...] = (
     is_source, affinity.refusal, lacks_memory, lacks_room, would_be_hot, would_be_warm, costs.refusal

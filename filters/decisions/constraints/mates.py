@@ -8,14 +8,14 @@ from functools import cached_property
 from filters.decisions.constraints import labels
 from filters.decisions.picture import Host, Vm
 
-#: Labels of VMs that concern other VMs of the same value.
+#: Labels of VMs that relate to other VMs with the same value.
 SHARED = tuple(prefix + name for prefix in ("", labels.PREFER) for name in (labels.AFFINITY, labels.ANTI_AFFINITY))
 
 _Places = Mapping[tuple[str, str, str], tuple[Vm, ...]]  #: by label, value and host id
 
 
 class Mates:
-    """VMs of each value of such a label by host; made when they are first asked for, since most VMs have none."""
+    """VMs by value of such a label and host; made on first use, since most VMs have none."""
 
     def __init__(self, hosts: Mapping[str, Host], places: _Places | None = None) -> None:
         self._hosts, self._known = hosts, places
@@ -44,11 +44,11 @@ class Mates:
         return next((each for each in there if each.id != vm.id), None)
 
     def hosts_of(self, vm: Vm, label: str) -> tuple[str, ...]:
-        """The hosts on which VMs with the same value of a label are."""
+        """The hosts of VMs with the same value of a label."""
         return self._hosts_of.get((label, vm.labels[label]), ())
 
     def moved(self, vm: Vm, source: str, destination: str) -> Mates:
-        """The same once ``vm`` has moved."""
+        """The mates after a move of ``vm``."""
         if not _keys(vm):
             return self
         places = dict(self._places)
@@ -61,5 +61,5 @@ class Mates:
 
 
 def _keys(vm: Vm) -> Sequence[tuple[str, str]]:
-    """Label and value of all that concern other VMs."""
+    """Labels and values that relate to other VMs."""
     return [(name, vm.labels[name]) for name in SHARED if vm.labels.get(name)] if vm.labels else ()

@@ -14,11 +14,10 @@ from filters.decisions.verdict import Verdict
 
 
 class PlanningState(NamedTuple):
-    """``hosts`` are as projected: with the load of VMs that are on their way to them, or have been
-    proposed to be. ``moving`` counts migrations in progress and proposals per host id, ``leaving`` are
-    (host id, VM id) of those in progress, ``unknown`` the hosts that a VM is on its way to whose load nobody
-    knows. ``touched`` is when a VM last left or reached a host for good, ``now`` the clock of the log of migrations,
-    ``mates`` where VMs are that belong together or apart, ``under_way`` how many VMs migrate already."""
+    """``hosts``: projected, with the load of VMs on their way to them or proposed to go there. ``moving``: migrations
+    in progress and proposals per host id. ``leaving``: (host id, VM id) of those in progress. ``unknown``: hosts that a
+    VM of unknown load is on its way to. ``touched``: when a VM last left or reached a host for good. ``now``: clock of
+    the log of migrations. ``mates``: places of VMs that belong together or apart. ``under_way``: migrating VMs."""
 
     hosts: Mapping[str, Host]
     verdicts: Mapping[str, Verdict]

@@ -1,12 +1,12 @@
 """Projection of a host with one VM more or less (pure).
 
-A VM's load is added to, or taken from, every figure that is a level: averages, raw and recent
-values, median and quartiles. Spread and CUSUM stay what they are, for a constant shift changes neither. How
-many values lay above a threshold becomes all or none of them, by the new level. So any rule can be
-asked whether the host would be hot.
+A VM's load is added to, or subtracted from, every figure that is a level: averages, raw and recent
+values, median and quartiles. Spread and CUSUM are unchanged, since a constant shift affects neither. The number
+of values above a threshold becomes all or none of them, by the new level. So any rule can be applied
+to the projected host.
 
-Only resources of which the share of a VM is known are projected. What else a verdict names (pressure, waiting,
-the run queue) follows from them in a way that no sum gives: ``unprojected`` names it, and the plan stops after one
+Only resources with a known share of the VM are projected. Other figures of a verdict (pressure, waiting, the
+run queue) do not follow from them by a sum: ``unprojected`` names them, and the plan stops after one
 move of that host until it is measured again.
 """
 
@@ -20,7 +20,7 @@ from filters.decisions.picture import CPU, MEMORY, NETWORK, Host, Reading, Vm
 from filters.decisions.verdict import Verdict
 
 PROJECTED = (CPU, MEMORY, NETWORK)
-#: How the names of metrics begin that follow from a resource; all others follow from the CPU.
+#: Prefixes of metrics that depend on a resource; all others depend on the CPU.
 _BEGINNINGS = {
     MEMORY: ("memory_", "swap_", "pressure_memory_", "hugepages_"),
     NETWORK: ("network_", "link_"),
@@ -28,25 +28,25 @@ _BEGINNINGS = {
 
 
 def named(verdict: Verdict) -> tuple[str, ...]:
-    """The metrics that decide a verdict: those of its deciding figures that were measured."""
+    """The metrics that decide a verdict: its deciding figures that were measured."""
     deciding = verdict.figures[: verdict.deciding]
     measured = (each.name.partition(" ")[0] for each in deciding if each.validity and each.value is not None)
     return tuple(dict.fromkeys(measured))
 
 
 def unprojected(verdict: Verdict) -> tuple[str, ...]:
-    """Those of them that nobody can foresee for a host with one VM less."""
+    """The deciding metrics that cannot be projected for a host with one VM less."""
     return tuple(metric for metric in named(verdict) if metric not in PROJECTED)
 
 
 def resource_of(metric: str) -> str:
-    """The resource that a VM has to free where this metric is too high."""
+    """The resource to free if this metric is too high."""
     found = (resource for resource, beginnings in _BEGINNINGS.items() if metric.startswith(beginnings))
     return next(found, CPU)
 
 
 def with_vm(host: Host, vm: Vm) -> Host:
-    """The host after ``vm`` has come. Resources whose share is unknown stay as they are."""
+    """The host after ``vm`` has arrived. Resources with an unknown share are unchanged."""
     after, memory = loaded(host, vm), capacity.memory(vm)
     metrics = hugepages.claimed(vm, host) if memory is not None else ()
     return raised(after, metrics, -(memory or 0.0))._replace(vms=_Joined(host.vms, vm))
@@ -58,7 +58,7 @@ def without_vm(host: Host, vm: Vm) -> Host:
 
 
 def loaded(host: Host, vm: Vm, sign: float = 1.0) -> Host:
-    """The host with the load of ``vm`` added, or taken away; its VMs as they are."""
+    """The host with the load of ``vm`` added or subtracted; its VMs are unchanged."""
     readings = dict(host.readings)
     for resource in PROJECTED:
         reading = readings.get(resource)
@@ -69,21 +69,21 @@ def loaded(host: Host, vm: Vm, sign: float = 1.0) -> Host:
 
 
 def raised(host: Host, metrics: Iterable[str], by: float) -> Host:
-    """The host with some of its levels ``by`` higher."""
+    """The host with the levels of ``metrics`` raised by ``by``."""
     changed = {metric: shift(host.readings[metric], by) for metric in metrics if metric in host.readings}
     return host._replace(readings={**host.readings, **changed})
 
 
 def idle(host: Host) -> Host:
-    """The host as if it used nothing of any resource."""
+    """The host with no use of any resource."""
     readings = {metric: host.readings[metric] for metric in PROJECTED if metric in host.readings}
     nothing = {metric: shift(each, -(each.mean or 0.0)) for metric, each in readings.items()}
     return host._replace(readings={**host.readings, **nothing})
 
 
 def freed(vm: Vm, host: Host, resource: str) -> float | None:
-    """Room that the host gains, as a ratio of its capacity, when ``vm`` has left: of its memory only what it uses,
-    while one that comes may need all that it was given."""
+    """Room gained by the host when ``vm`` has left, as a ratio of capacity: of its memory only what it uses, while an
+    arriving VM may need all that it was assigned."""
     if resource == MEMORY:
         resident, total = capacity.mean(vm.readings, capacity.MEMORY_RESIDENT), capacity.capacity(host, MEMORY)
         return resident / total if resident is not None and total is not None else None
@@ -91,7 +91,7 @@ def freed(vm: Vm, host: Host, resource: str) -> float | None:
 
 
 class _Joined(Sequence[Vm]):
-    """VMs and one more, without making those that have not been looked at yet."""
+    """VMs and one more, without creating those not accessed yet."""
 
     def __init__(self, there: Sequence[Vm], more: Vm) -> None:
         self._there, self._more = there, more
@@ -112,7 +112,7 @@ class _Joined(Sequence[Vm]):
 
 
 def shift(reading: Reading, by: float) -> Reading:
-    """A reading whose level is ``by`` higher."""
+    """A reading with its level raised by ``by``."""
     inputs = reading.inputs
     if inputs is not None:
         mean = _plus(reading.mean, by)

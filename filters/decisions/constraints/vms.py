@@ -25,17 +25,17 @@ def refusal(vm: Vm, state: PlanningState) -> str | None:
 
 
 def is_unseen(vm: Vm, _state: PlanningState) -> str | None:
-    """Its figures are not of this tick."""
+    """Refuse a VM without current figures."""
     return None if vm.state == CURRENT else f"it is {vm.state}"
 
 
 def is_pinned(vm: Vm, _state: PlanningState) -> str | None:
-    """Its label says that it stays."""
+    """Refuse a VM pinned by its label."""
     return "it is pinned" if labels.is_set(vm.labels, labels.PINNED) else None
 
 
 def is_local(vm: Vm, _state: PlanningState) -> str | None:
-    """No other host would know it by its id."""
+    """Refuse a VM with an id that no other host would know."""
     return "its id is valid on its host only (label local)" if labels.is_set(vm.labels, labels.LOCAL) else None
 
 
@@ -49,7 +49,7 @@ def is_migrating(vm: Vm, state: PlanningState) -> str | None:
 
 
 def is_young(vm: Vm, state: PlanningState) -> str | None:
-    """Its window is not full, or nobody knows whether it is."""
+    """Refuse a VM with a window that is not full, or not known to be."""
     least = state.policy.young_seconds
     if vm.observed_seconds is None:
         return "MISSING: start of its observation on this host" if least else None
@@ -73,12 +73,12 @@ def is_cooling(vm: Vm, state: PlanningState) -> str | None:
 
 
 def is_of_unknown_size(vm: Vm, _state: PlanningState) -> str | None:
-    """Any host might be too small for it, whatever it uses now."""
+    """Refuse a VM of unknown size: any host might be too small, whatever it uses now."""
     return f"MISSING: its size ({capacity.memory_metric(vm)})" if capacity.memory(vm) is None else None
 
 
 def is_too_small(vm: Vm, state: PlanningState) -> str | None:
-    """To move it would relieve nothing; or nobody knows whether it would."""
+    """Refuse a VM that would free too little, or an unknown amount."""
     host = state.hosts[vm.host]
     if is_evacuated(host):
         return None
@@ -92,19 +92,19 @@ def is_too_small(vm: Vm, state: PlanningState) -> str | None:
 
 
 def needed(host: Host, state: PlanningState) -> tuple[str, ...]:
-    """The resources that a host has to free: those that decide its verdict, or else that the rule looks at."""
+    """The resources to free on a host: those that decide its verdict, or else those that the rule watches."""
     named = projection.named(state.verdicts[host.id]) or state.parameters.watched
     return tuple(dict.fromkeys(map(projection.resource_of, named))) or (CPU,)
 
 
 def excess(host: Host, resource: str, state: PlanningState) -> float | None:
-    """By how much a host exceeds the level to which it is relieved of a resource; None: the rule knows no level."""
+    """Excess of a host over the level of a resource to which it is relieved; None: the rule defines no level."""
     level, used = state.parameters.cool_of(resource), capacity.used(host, resource)
     return used - level if level is not None and used is not None else None
 
 
 def in_need(host: Host, state: PlanningState) -> str:
-    """Of the resources that a host has to free the one that exceeds its level most."""
+    """The resource to free that exceeds its level most."""
     return max(needed(host, state), key=lambda resource: excess(host, resource, state) or 0.0)
 
 

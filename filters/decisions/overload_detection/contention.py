@@ -1,13 +1,13 @@
 """Contention rule: what guests lose, in parts for CPU, memory and network.
 
-Busy is not bad, waiting is. A host is hot by its CPU when its load is above ``low`` and the share of the CPU time
-wanted that is waited for (``cpu_waiting_ratio``: delay of its VMs less what their own limits cost, else pressure and
-run queue) is above ``waiting`` for as long as the threshold rule wants of a level, or when the level is hot by that
-rule and ``waiting`` is exceeded on the average. A level that is hot while waiting is within its limit is *saturated*:
-shown, and nothing moves. Where waiting is unknown the level alone decides, and the reason says so. Time that the
-hypervisor below the host takes (``steal``) counts as waiting. Memory and network have limits of their own.
+Waiting is harmful, high use alone is not. The CPU part is hot if the load is above ``low`` and the waiting share of
+wanted CPU time (``cpu_waiting_ratio``: delay of the host's VMs without that from their own limits, else pressure and
+run queue) is above ``waiting`` for as long as the threshold rule requires of a level, or if the level is hot by that
+rule and average waiting exceeds ``waiting``. A level that is hot with waiting within its limit is *saturated*: shown,
+but nothing moves. If waiting is unknown, the level alone decides, and the reason states this. Time taken by a
+hypervisor below the host (``steal``) counts as waiting. Memory and network have limits of their own.
 
-A missing signal makes its part abstain. The verdict abstains only when the CPU part does and no other part is hot.
+A missing signal makes its part abstain. The verdict abstains only if the CPU part does and no other part is hot.
 
 Ready time as the measure of contention is VMware's (DRS score, CPU ready); k of n and the two thresholds are those of
 the threshold rule.
@@ -44,7 +44,7 @@ class Parameters(threshold.Parameters, frozen=True):
             raise ValueError(f"metric is always {CPU}")
 
     def cool_of(self, metric: str) -> float | None:
-        """Each part has its own."""
+        """The cool level of each part."""
         limits = _limits(self)
         return {CPU: self.low, MEMORY: limits.memory.high, NETWORK: limits.network.low}.get(metric)
 
@@ -54,7 +54,7 @@ _WORST = (HOT, SUSPECT, SATURATED)
 
 @lru_cache(64)
 def _limits(parameters: Parameters) -> Limits:
-    """The parameters of each signal, as the threshold rule takes them."""
+    """The limits of each signal as parameters of the threshold rule."""
 
     def level(metric: str, high: float, low: float, k: int, plateau: int | None) -> threshold.Parameters:
         return threshold.Parameters(
@@ -78,7 +78,7 @@ def _limits(parameters: Parameters) -> Limits:
 
 
 def judge(subject: Host | Vm, parameters: Parameters, was_hot: bool = False) -> Verdict:
-    """The worst of the parts; the others stand beside it with their reasons."""
+    """The worst of the parts; the verdict lists the others with their reasons."""
     limits = _limits(parameters)
     cpu = contention_parts.cpu(subject, parameters, limits, was_hot)
     found = (cpu, contention_parts.memory(subject, limits), contention_parts.network(subject, limits, was_hot))

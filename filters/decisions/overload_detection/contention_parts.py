@@ -1,7 +1,7 @@
 """Parts of the contention rule: CPU, memory and network of one host (pure).
 
-Each is a function of the host's readings to one finding. What a rule of levels says of a signal is said by the
-threshold rule; a signal that is far below its limit is not put to it.
+Each is a function of the host's readings to one finding. The threshold rule judges the level of a signal, unless
+the signal is far below its limit.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from filters.decisions.verdict import (
 if TYPE_CHECKING:
     from acquisition.model.inputs import DecisionInputs
 
-EASE = 0.05  #: of the cores, by which the load of a hot host may lie below ``low`` while its guests wait
+EASE = 0.05  #: fraction of the cores by which the load of a hot host may be below ``low`` while its guests wait
 _SWAP = ("swap_in_bytes_per_second", "swap_out_bytes_per_second")
 _NO_PRESSURE = 0.01  #: share of the time
 _SAME = 1e-6  #: thresholds are kept as float32
-_SUSPECT = 3  #: of the values of k of n that exceed the limit: as many are no single spike
+_SUSPECT = 3  #: values of k of n above the limit: more than a single spike
 
 
 class Limits(NamedTuple):
-    """The limits of each signal as parameters of the threshold rule; ``swap`` is in bytes per second."""
+    """Limits of each signal as parameters of the threshold rule; ``swap`` is in bytes per second."""
 
     waiting: threshold.Parameters
     steal: threshold.Parameters
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Finding of one part: ``words`` for users, ``reason`` with the limits; else as in a verdict."""
+    """Finding of one part: ``words`` for users, ``reason`` with the limits; other fields as in a verdict."""
 
     name: str
     outcome: Outcome
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def cpu(host: Host | Vm, parameters: threshold.Parameters, limits: Limits, was_hot: bool) -> Finding:
-    """Waiting decides where it is known, else the level; stolen time is waiting too."""
+    """Waiting decides if known, otherwise the level; stolen time counts as waiting."""
     level = threshold.judge(host, parameters, was_hot)
     if level.outcome is ABSTAINED:
         return Finding("cpu", ABSTAINED, level.reason, level.reason, level.figures)
@@ -84,7 +84,7 @@ def cpu(host: Host | Vm, parameters: threshold.Parameters, limits: Limits, was_h
 def _by_level(
     host: Host | Vm, busy: Reading, level: Verdict, parameters: threshold.Parameters, unknown: str
 ) -> Finding:
-    """The level alone, because nothing says whether anybody waits."""
+    """Finding by the level alone, because waiting is unknown."""
     outcome = SUSPECT if level.outcome is NOT_HOT and _is_suspect(busy, parameters) else level.outcome
     words = _load(host, busy)
     if outcome is not NOT_HOT:
@@ -108,7 +108,7 @@ def _by_waiting(
     suspect = _is_suspect(busy, parameters)
     shown = rule_inputs.level_figure(waiting, limit.smoothed), Figure("waiting", limit.high, "ratio")
     reason = f"{level.reason}; waiting {w:.3g}, limit {limit.high:g}"
-    if not (waits or first or suspect or level.outcome is HOT):  # as nearly always
+    if not (waits or first or suspect or level.outcome is HOT):  # the usual case
         words = f"CPU {_percent(u)}, waiting {_percent(w)}"
         return Finding("cpu", NOT_HOT, words, reason, (*level.figures, *shown), level.excess)
     lasting = _lasting(waiting, limit)
@@ -126,7 +126,7 @@ def _by_waiting(
 
 
 def _waits(host: Host | Vm, level: Verdict, waiting: Reading, limit: threshold.Parameters, was_hot: bool) -> bool:
-    """Whether work waits beyond the limit: for long enough by the threshold rule, still, or while the level is hot."""
+    """Whether waiting exceeds the limit: for long enough by the threshold rule, still, or while the level is hot."""
     mean = rule_inputs.level(waiting, limit.smoothed) or 0.0
     if mean > limit.high and level.outcome is HOT:
         return True
@@ -137,8 +137,8 @@ def _waits(host: Host | Vm, level: Verdict, waiting: Reading, limit: threshold.P
 
 
 def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, was_hot: bool) -> Finding:
-    """The finding with what was learned of the host's bursts: what may be one of them is suspect until it is longer, or
-    until guests have waited too long."""
+    """The finding adjusted by the learned bursts of the host: a possible burst is suspect until it is longer, or until
+    guests have waited too long."""
     bursts = busy.inputs.bursts if busy.inputs is not None else None
     if bursts is None or not (bursts.total or bursts.regular):
         return found
@@ -154,7 +154,7 @@ def _with_bursts(found: Finding, busy: Reading, waiting: DecisionInputs | None, 
 
 
 def memory(host: Host | Vm, limits: Limits) -> Finding:
-    """Hot by use, by tasks that wait for memory, or by traffic of swap."""
+    """Hot by use, by tasks waiting for memory, or by swap traffic."""
     used = rule_inputs.usable(host, MEMORY, limits.memory)
     if isinstance(used, Verdict):
         return Finding("memory", ABSTAINED, used.reason, used.reason, used.figures)
@@ -179,8 +179,8 @@ def memory(host: Host | Vm, limits: Limits) -> Finding:
 
 
 def _swap_traffic(host: Host | Vm, limits: Limits) -> float | None:
-    """Traffic of swap in both directions, in bytes per second; None where it is within its limit, where it is unknown,
-    and where pressure says that no task waits for it."""
+    """Swap traffic in both directions, in bytes per second; None if it is within its limit or unknown, or if pressure
+    shows that no task waits for it."""
     pressure = host.readings.get(limits.pressure.metric)
     if pressure is not None and pressure.validity.startswith(VALID) and (pressure.mean or 0.0) < _NO_PRESSURE:
         return None
@@ -193,7 +193,7 @@ def _swap_traffic(host: Host | Vm, limits: Limits) -> float | None:
 
 
 def network(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
-    """The busier direction by the rule of levels."""
+    """Finding on the busier direction by the threshold rule."""
     limit = limits.network
     used = rule_inputs.usable(host, limit.metric, limit)
     if isinstance(used, Verdict):
@@ -207,8 +207,8 @@ def network(host: Host | Vm, limits: Limits, was_hot: bool) -> Finding:
 
 
 def _beyond(host: Host | Vm, limit: threshold.Parameters) -> Verdict | None:
-    """The verdict of the threshold rule on a signal; None where it is unknown, or average and newest value are within
-    the limit. There is no hysteresis: the host may have been hot by anything else."""
+    """The verdict of the threshold rule on a signal; None if it is unknown, or average and newest value are within the
+    limit. There is no hysteresis: the host may have been hot for another reason."""
     reading = host.readings.get(limit.metric)
     if reading is None or reading.mean is None:
         return None
@@ -221,13 +221,13 @@ def _beyond(host: Host | Vm, limit: threshold.Parameters) -> Verdict | None:
 
 
 def _is_held(reading: Reading) -> bool:
-    """Whether the average exceeds its standard deviation, as it does when a level has been held for 0.7 of the time
-    constant, and not after a single value however high."""
+    """Whether the average exceeds its standard deviation: true for a level held for 0.7 of the time constant, false
+    after a single value, however high."""
     return (reading.mean or 0.0) > (reading.deviation or 0.0)
 
 
 def _is_suspect(reading: Reading, limit: threshold.Parameters) -> bool:
-    """Whether the newest value exceeds the limit, or several lately while the average does as well."""
+    """Whether the newest value exceeds the limit, or several recent values and the average do."""
     if _newest(reading) > limit.high:
         return True
     inputs = reading.inputs
@@ -236,12 +236,12 @@ def _is_suspect(reading: Reading, limit: threshold.Parameters) -> bool:
 
 
 def _newest(reading: Reading) -> float:
-    """The newest value where it is valid: one that is not says nothing."""
+    """The newest value if valid; an invalid one counts as 0."""
     return reading.last if reading.last is not None and reading.validity.startswith(VALID) else 0.0
 
 
 def _lasting(reading: Reading, limit: threshold.Parameters) -> float | None:
-    """For how long the limit has been exceeded, where the filter counts against this one."""
+    """Seconds for which the limit has been exceeded, if the filter counts against this limit."""
     inputs = reading.inputs
     return inputs.time_above_seconds or None if inputs is not None and _counts(inputs, limit) else None
 
@@ -252,7 +252,7 @@ def _counts(inputs: DecisionInputs, limit: threshold.Parameters) -> bool:
 
 
 def _busy_for(busy: Reading, limit: threshold.Parameters) -> float | None:
-    """For how long the load has been high, with dips that are no end of a burst."""
+    """Seconds for which the load has been high, including dips that do not end a burst."""
     bursts = busy.inputs.bursts if busy.inputs is not None else None
     return (bursts.open_seconds if bursts is not None else 0.0) or _lasting(busy, limit)
 
@@ -268,7 +268,7 @@ def _waiters(host: Host | Vm) -> str:
 
 
 def _load(host: Host | Vm, busy: Reading) -> str:
-    """The load in words: of how many cores, and for how long beyond its limit."""
+    """The load in words: number of cores, and time above its limit."""
     cores, inputs = host.readings.get("cpu_count"), busy.inputs
     of = f" of {cores.last:.0f} cores" if cores is not None and cores.last is not None else ""
     seconds = inputs.time_above_seconds if inputs is not None else 0.0

@@ -4,11 +4,11 @@
 
 Andreolini, Casolari, Colajanni, Messori: Dynamic load management of virtual machines in cloud architectures,
 CloudComp 2009; the statistic is Page's (Biometrika 41, 1954). y is the raw value, mu the moving average before
-it, d is computed by the filter at every tick, with its own K (``[filter.inputs]``). Where the reader has
-recent values and averages and no inputs, d is summed over these, with ``drift`` as K.
+it; the filter computes d at every tick, with its own K (``[filter.inputs]``). If the reader has
+recent values and averages but no inputs, d is summed over these, with ``drift`` as K.
 
-CUSUM detects that a level has risen, at any level. ``level`` is what u must exceed beside the
-alarm for a host to be called hot; at 0 the formula decides alone.
+CUSUM detects a rise at any level. A host is hot only if, besides the alarm, u exceeds ``level``;
+at 0 the formula decides alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Parameters(OneMetric, frozen=True):
 
     @property
     def cool(self) -> float | None:
-        """The level, where one is given."""
+        """The level, if one is set."""
         return self.level or None
 
 

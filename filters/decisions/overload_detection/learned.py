@@ -1,10 +1,10 @@
-"""Learned bursts: how long an excursion must last to be none of them (pure).
+"""Learned bursts: minimum length of an excursion to count as overload (pure).
 
-A host that has had a burst in the last three hours, or whose next one is due, is hot only when the present excursion is
-longer than the longest of them by SPARE. That delays a confirmation by 12 s at most, and never cancels it: an excursion
-is no burst 12 s after a plateau would confirm it, nor is a load that exceeds its threshold for as long in three
-quarters of k of n, on and off. Nor does it delay one for which guests have waited for MOST_WAITING, nor bursts at
-equal times that fill a quarter of them.
+A host that has had a burst in the last three hours, or has one due, is hot only if the current excursion is longer than
+the longest of them by SPARE. This delays a confirmation by 12 s at most, and never cancels it: an excursion is not a
+burst 12 s after a plateau would confirm it, nor is a load that exceeds its threshold for as long in three quarters of k
+of n, on and off. There is no delay if guests have waited for MOST_WAITING, nor for periodic bursts that fill a quarter
+of their period.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from acquisition.model.inputs import Bursts
 from filters.decisions.verdict import Figure
 
 SPARE = 2.0
-MOST_WAITING = 8.0  #: seconds for which guests wait beyond the limit without a break, whatever was learned
+MOST_WAITING = 8.0  #: seconds of uninterrupted waiting of guests beyond the limit that override what was learned
 _LONGEST = 15.0  #: seconds of an excursion that a plateau, after 4 s, would confirm 12 s earlier
-_OFTEN = 4.0  #: bursts that come again within so many times their length are an overload with breaks
-_HELD = 8.0  #: seconds that k of n is held; it takes 2 s longer than a plateau, and 2 s in a row may lie below
-_REGULAR = 2  #: equal periods that make a period
-_SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: by which a burst may miss its time
+_OFTEN = 4.0  #: bursts that recur within this multiple of their length are an overload with breaks
+_HELD = 8.0  #: seconds for which k of n is held; it takes 2 s longer than a plateau, and 2 s in a row may be below
+_REGULAR = 2  #: number of equal periods that establish a period
+_SAME_SHARE, _SAME_SECONDS = 0.1, 3.0  #: tolerance of the time of a periodic burst
 
 
 def needed(bursts: Bursts) -> float | None:
-    """How long the present excursion must last before it counts as an overload; None: it does already."""
+    """Seconds the current excursion must last to count as an overload; None: it already does."""
     habit = longest(bursts)
-    if not habit or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, and the load is no burst
+    if not habit or not (bursts.open_seconds or bursts.held_seconds):  # guests wait, but the load is not a burst
         return None
     if is_often(bursts) or (bursts.open_seconds and bursts.held_seconds > _HELD):
         return None
@@ -33,18 +33,18 @@ def needed(bursts: Bursts) -> float | None:
 
 
 def longest(bursts: Bursts) -> float:
-    """How long a burst lasts at most: the longest of the last hours, or the one that is due."""
+    """Maximum length of a burst: the longest of the last three hours, or the one due."""
     return max(bursts.longest_seconds, bursts.last_seconds if is_due(bursts) else 0.0)
 
 
 def is_often(bursts: Bursts) -> bool:
-    """Whether bursts follow each other at equal times, so closely that they fill a quarter of them."""
+    """Whether bursts are periodic and fill a quarter of the period."""
     again = max(bursts.since_seconds - bursts.open_seconds, bursts.period_seconds)
     return bursts.regular >= _REGULAR and again <= _OFTEN * bursts.last_seconds
 
 
 def is_due(bursts: Bursts) -> bool:
-    """Whether the present excursion began when the next burst of a periodic load was due."""
+    """Whether the current excursion began when the next periodic burst was due."""
     if bursts.regular < _REGULAR or not bursts.open_seconds:
         return False
     missed = abs(bursts.since_seconds - bursts.open_seconds - bursts.period_seconds)

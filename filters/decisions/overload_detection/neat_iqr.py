@@ -17,7 +17,7 @@ from filters.decisions.verdict import Verdict
 
 
 class Parameters(spread.Parameters, frozen=True):
-    """With the safety of the paper."""
+    """Parameters with the safety of the paper."""
 
     safety: NotNegative = 1.5
 

@@ -1,6 +1,6 @@
 """OpenStack Neat's local regression: load predicted for the end of a migration.
 
-A host is overloaded if that is too high.
+A host is overloaded if the prediction is too high.
 
     y = a + b x fitted to the last n values at x = 1 … n by weighted least squares;
     overloaded if s * (a + b * (n + migration time / dt)) >= T
@@ -8,8 +8,8 @@ A host is overloaded if that is too high.
 Beloglazov, Buyya, Concurrency and Computation 24, 2012, with the tricube weights of Cleveland
 (Robust locally weighted regression, JASA 74, 1979) around the newest value:
 w_i = (1 - ((n - i) / (n - 1))^3)^3, minimising sum w_i (y_i - a - b x_i)^2. (Neat's own code multiplies the
-residuals by w before it squares them, which weights by w^2.) dt is the interval of the readings. Ticks
-without a valid value are left out, as if the others had followed each other.
+residuals by w before squaring them, which weights by w^2.) dt is the interval of the readings. Ticks
+without a valid value are skipped, as if the others were consecutive.
 With ``smoothed`` the values are the moving averages.
 """
 
@@ -28,7 +28,7 @@ from filters.decisions.verdict import Figure, Verdict, decide, measured
 
 
 class Parameters(OneMetric, frozen=True):
-    """``safety`` is s, ``migration_seconds`` how long a migration takes from the decision to its end."""
+    """``safety`` is s, ``migration_seconds`` the time from the decision to the end of a migration."""
 
     smoothed: bool = False
     safety: Positive = 1.2
@@ -38,7 +38,7 @@ class Parameters(OneMetric, frozen=True):
 
     @property
     def cool(self) -> float:
-        """A level that is held is detected from T / s on."""
+        """T / s: a held level is detected from there on."""
         return self.threshold / self.safety
 
 

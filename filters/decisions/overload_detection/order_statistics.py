@@ -1,6 +1,6 @@
 """Order statistics of a window: median, MAD and quartiles (pure).
 
-Values are finite, and there is at least one.
+Requires at least one value, all finite.
 """
 
 from __future__ import annotations

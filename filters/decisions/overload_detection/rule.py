@@ -1,9 +1,9 @@
 """Rule protocol of overload detection.
 
 A rule is a pure function ``(host or VM, parameters, was_hot) -> Verdict``. It keeps no state: whether its
-subject was hot before comes in as a value (only rules with hysteresis look at it). A new rule is one file in
-this directory with its Parameters, its function and its RULE, one line in its registry, and one
-test against a scalar transcription of its formula. Configuration, help, HTTP and docs/moves.md name what is registered.
+subject was hot before is an argument (used only by rules with hysteresis). A new rule is one file in
+this directory with its Parameters, its function and its RULE, one line in its registry, and one test
+against a scalar transcription of its formula. Configuration, help, HTTP and docs/moves.md list registered rules.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from filters.decisions.verdict import Verdict
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Window = Annotated[int, Meta(ge=1, le=120)]  #: as many values as a reading keeps at most
+Window = Annotated[int, Meta(ge=1, le=120)]  #: up to the maximum number of values kept by a reading
 
 
 class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of the parameters of all rules.
 
-    ``smoothed`` takes the moving average where a formula says u, in place of the raw value.
-    ``stale_seconds`` is how long ago the last valid value may lie (three ticks where these are longer than a second and
-    that is more); beyond, the rule abstains.
+    ``smoothed``: u in formulas is the moving average instead of the raw value.
+    ``stale_seconds``: maximum age of the last valid value (three ticks if these are longer than a second and that is
+    more); beyond it, the rule abstains.
     """
 
     smoothed: bool = True
@@ -34,28 +34,28 @@ class Parameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """The metrics that the rule looks at."""
+        """The metrics watched by the rule."""
         return ()
 
     @property
     def cool(self) -> float | None:
-        """The level of what is watched from which down a host is well, to which a hot one is relieved and below which a
-        destination stays; None where the rule knows no such number, so that its verdict alone counts."""
+        """The level of the watched metrics at or below which a host is well, to which a hot one is relieved and below
+        which a destination stays; None if the rule defines no such level, so that only its verdict counts."""
         return None
 
     def cool_of(self, metric: str) -> float | None:
-        """The level of one metric to which a host that is hot by it is relieved; None: the rule knows none."""
+        """The level of one metric to which a host that is hot by it is relieved; None: the rule defines none."""
         return self.cool if metric in self.watched else None
 
 
 class OneMetric(Parameters, frozen=True):
-    """Parameters of a rule that looks at one metric, a ratio of a capacity."""
+    """Parameters of a rule on one metric, a ratio of a capacity."""
 
     metric: str = CPU
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """That one."""
+        """That metric."""
         return (self.metric,)
 
 
@@ -68,11 +68,11 @@ class Judge(Protocol):
 
 
 class Rule(NamedTuple):
-    """One registration: ``hot_if`` is the formula in words and names of parameters, ``source`` cites where it comes
-    from, ``defaults`` are of its own Parameters type.
+    """One registration: ``hot_if`` is the formula in words and names of parameters, ``source`` its citation,
+    ``defaults`` are of the rule's own Parameters type.
 
-    ``history`` says that the rule cannot do without the recent values; others make do with the filter's inputs
-    where the window (and the threshold) of ``[filter.inputs]`` are the rule's.
+    ``history``: the rule requires the recent values; others can use the filter's inputs if the window (and the
+    threshold) of ``[filter.inputs]`` are the rule's.
     """
 
     name: str

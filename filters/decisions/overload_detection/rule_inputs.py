@@ -1,6 +1,6 @@
 """Rule inputs from a reading, or the reason they may not be used (pure).
 
-All rules share it.
+Shared by all rules.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from acquisition.model.inputs import DecisionInputs
 
 
-_WINDOW = round(DEFAULT_WINDOW.seconds)  #: as many values as the filter's window has by default, one a second
+_WINDOW = round(DEFAULT_WINDOW.seconds)  #: default number of values in the filter's window, one per second
 
-_STALE_TICKS = 3.0  #: within which a value of ticks longer than a second is not stale
+_STALE_TICKS = 3.0  #: maximum age in ticks of a value that is not stale, for ticks longer than a second
 
 
 def usable(subject: Host | Vm, metric: str, parameters: Parameters) -> Reading | Verdict:
     """The reading of ``metric``, or the abstention of a rule that cannot use it.
 
-    Usable is a reading of a subject that is current, whose last valid value is at most ``stale_limit`` old. A raw value
+    A reading is usable if its subject is current and its last valid value is at most ``stale_limit`` old. A raw value
     that failed a check is never used.
     """
     if subject.state != CURRENT:
@@ -49,26 +49,26 @@ def usable(subject: Host | Vm, metric: str, parameters: Parameters) -> Reading |
 
 
 def stale_limit(parameters: Parameters, interval: float) -> float:
-    """How old the last valid value may be, in seconds: at long ticks one that was not valid is no silence yet."""
+    """Maximum age of the last valid value, in seconds: with long ticks, one invalid value is not yet a silence."""
     return max(parameters.stale_seconds, _STALE_TICKS * interval) if interval > 1.0 else parameters.stale_seconds
 
 
 def level(reading: Reading, smoothed: bool) -> float | None:
-    """u of the formulas: the moving average, or the raw value where it is valid."""
+    """u of the formulas: the moving average, or the raw value if valid."""
     if smoothed:
         return reading.mean
     return reading.last if reading.validity.startswith(VALID) else None
 
 
 def level_figure(reading: Reading, smoothed: bool) -> Figure:
-    """The same for an explanation."""
+    """u as a figure of an explanation."""
     return measured(f"{reading.metric} {'mean' if smoothed else 'last'}", level(reading, smoothed), reading)
 
 
 def history(reading: Reading, count: int, smoothed: bool = False) -> Sequence[float] | Verdict:
     """The last ``count`` valid values, oldest first, or the abstention of a rule whose window is not full.
 
-    They come from the last 2 ``count`` ticks: as in ``enough``, at least half of those must have been valid.
+    They are from the last 2 ``count`` ticks: as in ``enough``, at least half of these must be valid.
     """
     values, steps = reading.recent_means if smoothed else reading.recent, reading.recent_steps
     have = sum(step > steps[-1] - 2 * count for step in steps) if steps else len(values)
@@ -85,9 +85,9 @@ def warming(reading: Reading, have: int, count: int) -> Verdict:
 
 
 def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
-    """How many of the last ``count`` valid values exceed ``threshold``.
+    """Number of the last ``count`` valid values above ``threshold``.
 
-    From the recent values, or as the filter counted them where it counts as many above the same threshold.
+    From the recent values, or the filter's count if it counts as many values above the same threshold.
     """
     if len(reading.recent) >= count:
         return sum(value > threshold for value in reading.recent[-count:])
@@ -108,8 +108,8 @@ def above(reading: Reading, threshold: float, count: int) -> int | Verdict:
 def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
     """Lowest and highest of the last ``count`` valid values.
 
-    From the recent values, or as the filter keeps them where it keeps those of as many. Where so many were not valid
-    in the ticks of k of n, they are of longer ago and no level that was held: as far apart as can be.
+    From the recent values, or from the filter if it keeps those of as many values. If fewer than that were valid in the
+    ticks of k of n, older values are included, which are not a held level: the result is then minus and plus infinity.
     """
     if len(reading.recent) >= count:
         last = reading.recent[-count:]
@@ -130,13 +130,13 @@ def extremes(reading: Reading, count: int) -> tuple[float, float] | Verdict:
 
 
 def held(reading: Reading, count: int) -> int:
-    """Of how many values ``extremes`` are: of fewer than ``count`` where ticks are longer than a second."""
+    """Number of values of ``extremes``: fewer than ``count`` if ticks are longer than a second."""
     inputs = reading.inputs
     return count if inputs is None or len(reading.recent) >= count else min(count, inputs.plateau)
 
 
 def upper_quartile(reading: Reading) -> float | None:
-    """The third quartile of the window, as the filter keeps it or of as many recent values; None where neither is."""
+    """The third quartile of the window, from the filter or as many recent values; None if neither is available."""
     inputs = reading.inputs
     if reading.recent:
         values = history(reading, _WINDOW)
@@ -150,13 +150,13 @@ def enough(inputs: DecisionInputs) -> bool:
 
 
 def as_long(count: int, kept: int, seconds: float) -> bool:
-    """Whether the filter keeps ``kept`` values for the ``count`` of a rule, which are of one second each: fewer of them
-    where ticks are longer."""
+    """Whether the filter's ``kept`` values correspond to the ``count`` of a rule, one per second: fewer if ticks are
+    longer."""
     return kept > 0 and count in (kept, round(seconds))
 
 
 def _same(one: float | None, other: float) -> bool:
-    """Equal as float32, in which the filter keeps its thresholds."""
+    """Equality as float32, the filter's type of thresholds."""
     return one is not None and abs(one - other) <= 1e-6 * max(abs(one), abs(other))
 
 

@@ -3,12 +3,12 @@
     hot if at least k of the last n values exceed T and the prediction of the next value exceeds T
 
 Wood, Shenoy, Venkataramani, Yousif: Black-box and gray-box strategies for virtual machine migration, NSDI 2007.
-By default k = 3, n = 5 and T = 75%. Every metric is tested, one hot metric makes the host hot.
+By default k = 3, n = 5 and T = 75%. Every metric is tested; one hot metric makes the host hot.
 
-The prediction is autoregressive of first order; mu is the mean of the window, phi its least-squares
+The prediction is a first-order autoregression; mu is the mean of the window, phi the least-squares
 estimate over it: sum (u_i - mu)(u_{i-1} - mu) / sum (u_{i-1} - mu)^2, 0 for a constant window.
 
-``onward``    u + phi (u - mu): goes on from the last value in the direction in which it left the mean
+``onward``    u + phi (u - mu): continues from the last value in its direction away from the mean
 ``reverting`` mu + phi (u - mu): the textbook AR(1), which returns to the mean (Box and Jenkins, chapter 3)
 
 With ``smoothed`` the values are the moving averages.
@@ -30,7 +30,7 @@ from filters.decisions.verdict import Figure, Outcome, Verdict, decide, measured
 
 
 class Parameters(Base, frozen=True):
-    """``window`` is how many values mu and phi are estimated from."""
+    """``window``: number of values from which mu and phi are estimated."""
 
     smoothed: bool = False
     metrics: Annotated[tuple[str, ...], Meta(min_length=1)] = (CPU, NETWORK, MEMORY)
@@ -42,12 +42,12 @@ class Parameters(Base, frozen=True):
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """All that are tested."""
+        """The tested metrics."""
         return self.metrics
 
     @property
     def cool(self) -> float:
-        """The one level that there is."""
+        """The threshold."""
         return self.threshold
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Parameters(Base, frozen=True):
 
 
 def judge(subject: Host | Vm, parameters: Parameters, _was_hot: bool = False) -> Verdict:
-    """Hot if any metric is; if none is known to be and one abstains, so does the rule."""
+    """Hot if any metric is; otherwise the rule abstains if one does."""
     verdicts = [_judge_metric(subject, metric, parameters) for metric in parameters.metrics]
     for wanted in (Outcome.HOT, Outcome.ABSTAINED):
         found = [verdict for verdict in verdicts if verdict.outcome == wanted]
@@ -99,7 +99,7 @@ def predict(values: Sequence[float], predictor: str) -> tuple[float, float, floa
     mu = sum(values) / len(values)
     offsets = [value - mu for value in values]
     power = sum(offset * offset for offset in offsets[:-1])
-    # the rounding of a constant window is no variation to learn from
+    # rounding errors of a constant window are not variation
     constant = power <= len(values) * (1e-9 * max(1.0, abs(mu))) ** 2
     phi = 0.0 if constant else sum(b * a for a, b in pairwise(offsets)) / power
     start = values[-1] if predictor == "onward" else mu

@@ -2,12 +2,12 @@
 
 Beloglazov, Buyya: Optimal online deterministic algorithms and adaptive heuristics for energy and performance
 efficient dynamic consolidation of virtual machines in cloud data centers, Concurrency and Computation 24, 2012:
-the more a host's CPU varies, the lower the level from which it is called overloaded.
+the more a host's CPU varies, the lower the level at which it counts as overloaded.
 
     overloaded if u >= 1 - s * spread
 
-The spread is that of the raw values; with ``smoothed`` the level u is the moving average. It is taken from
-the recent values, or as the filter computed it where its window has the same length.
+The spread is that of the raw values; with ``smoothed`` the level u is the moving average. It is computed from
+the recent values, or taken from the filter if its window has the same length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filters.decisions.verdict import Figure, Verdict, abstain, decide
 
 
 class Parameters(OneMetric, frozen=True):
-    """``safety`` is s: the greater, the earlier a host that varies is called hot."""
+    """``safety`` is s: the greater, the earlier a varying host is hot."""
 
     safety: NotNegative = 2.5
     window: Window = 30
@@ -34,7 +34,7 @@ def judge(
     of_values: Callable[[Sequence[float]], float],
     of_inputs: Callable[[Reading], float | None],
 ) -> Verdict:
-    """Hot if u >= 1 - s * spread; ``name`` is what the spread is called."""
+    """Hot if u >= 1 - s * spread; ``name``: name of the spread."""
     reading = rule_inputs.usable(subject, parameters.metric, parameters)
     if isinstance(reading, Verdict):
         return reading

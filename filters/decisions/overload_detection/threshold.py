@@ -2,24 +2,24 @@
 
 A host becomes hot when u > ``enter`` and at least k of its last n valid raw values exceed ``high``, or when its last
 m valid raw values are a plateau: all of them exceed ``high`` and the highest is less than ``plateau_range`` above the
-lowest. Where ticks are longer than a second fewer values are the m seconds of a plateau, and u > ``enter`` is asked for
-as well: so few a spike may fill, which does not lift the average so far. A host stays hot while u is above ``low`` and
-values above ``high`` are not long ago, or there is a plateau.
+lowest. With ticks longer than a second, the m seconds of a plateau are fewer values, and u > ``enter`` is required as
+well: a spike may fill so few, but does not raise the average that far. A host stays hot while u is above ``low`` and
+values above ``high`` are recent, or there is a plateau.
 
     hot   if (u > enter and k of n values > high) or (m values > high and highest - lowest < plateau_range)
     still hot   if (u > low and (1 of n values or the upper quartile of the window > high)) or (the same plateau)
 
-So an alarm ends when the load falls to ``low``, and wherever else below ``high`` it stays, within the window (30 s): a
-level between the two is no overload, and would be reported for ever. The window gives a host that is being relieved the
-time for its next migration. With k = 0 the level alone decides, and lasts while u > low.
+So an alarm ends when the load falls to ``low``, or within the window (30 s) if it stays elsewhere below ``high``: a
+level between the two is not an overload, and would be reported for ever. The window gives a host being relieved time
+for its next migration. With k = 0 the level alone decides: the alarm lasts while u > low.
 
-Where ``enter`` is not given it is ``high``; raw values show an overload sooner than an average reaches it. A plateau is
-detected after fewer values than k of n needs: a spike that is as long begins and ends within samples, so that its
-first and its last value differ from those between (docs/smoothing.md).
+``enter`` defaults to ``high``; raw values show an overload before an average reaches it. A plateau is detected after
+fewer values than k of n needs: a spike of that length begins and ends within samples, so its first and last value
+differ from those between (docs/smoothing.md).
 
-The level above a threshold for a while is what oVirt's balancing (HighUtilization for CpuOverCommitDuration,
-documentation of the evenly_distributed policy) and Proxmox CRS (imbalance held for some rounds) wait for; k of n
-is Sandpiper's (Wood and others, NSDI 2007); two thresholds are a Schmitt trigger; the plateau is our own.
+A level above a threshold for some time is the condition of oVirt's balancing (HighUtilization for
+CpuOverCommitDuration, documentation of the evenly_distributed policy) and Proxmox CRS (imbalance held for some rounds);
+k of n is from Sandpiper (Wood and others, NSDI 2007); two thresholds are a Schmitt trigger; the plateau is our own.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from filters.decisions.overload_detection.rule import OneMetric, Rule, Share, Wi
 from filters.decisions.picture import CPU, Host, Reading, Vm
 from filters.decisions.verdict import HOT, Figure, Verdict, decide
 
-#: What the filter counts and keeps by default, at a tick per second, so that the rule need not read recent values.
+#: Counts and values kept by the filter by default, at one tick per second; the rule then needs no recent values.
 _KEPT = Inputs()
 
 
 class Parameters(OneMetric, frozen=True):
     """``low`` must not be above ``high`` and ``enter``, nor ``k`` above ``n``. ``enter`` None: the same as ``high``.
 
-    ``plateau`` is m; None or 0: a plateau means nothing.
+    ``plateau`` is m; None or 0: plateaus are ignored.
     """
 
     high: Share = _KEPT.thresholds[f"host.{CPU}"]
@@ -62,7 +62,7 @@ class Parameters(OneMetric, frozen=True):
 
     @property
     def cool(self) -> float:
-        """At ``low`` no alarm lasts."""
+        """``low``: no alarm lasts at this level."""
         return self.low
 
 
@@ -92,8 +92,8 @@ def _still(reading: Reading, parameters: Parameters) -> Verdict:
 
 
 def _is_recent(reading: Reading, parameters: Parameters) -> bool:
-    """Whether the load was above ``high`` a short while ago: one of n values, or a quarter of the window. Where neither
-    is known, an alarm is not ended by that."""
+    """Whether the load was above ``high`` recently: one of n values, or a quarter of the window. If neither is known,
+    the alarm is not ended."""
     above = rule_inputs.above(reading, parameters.high, parameters.n)
     upper = rule_inputs.upper_quartile(reading)
     if isinstance(above, Verdict):
@@ -122,7 +122,7 @@ def _begins(reading: Reading, parameters: Parameters) -> Verdict:
 
 
 def _plateau(reading: Reading, parameters: Parameters, count: int) -> Verdict | None:
-    """Hot where there is a plateau, an abstention where that is not known, or None."""
+    """Hot if there is a plateau, an abstention if that is unknown, otherwise None."""
     found = rule_inputs.extremes(reading, count)
     if isinstance(found, Verdict):
         return found
@@ -131,7 +131,7 @@ def _plateau(reading: Reading, parameters: Parameters, count: int) -> Verdict | 
         return None
     values, unit = rule_inputs.held(reading, count), reading.unit
     if values < count and _level(reading, parameters) <= _enter(parameters):
-        return None  # so few a spike may fill
+        return None  # a spike may fill so few values
     return decide(
         True,
         f"the last {values} values of {reading.metric} are above {parameters.high:g} and at most "

@@ -1,10 +1,10 @@
 """Best fit decreasing: largest VM first, to the fullest host that can take it.
 
-Size and free space are of CPU.
+Size and free space are CPU.
 
 Beloglazov and Buyya, Concurrency and Computation 24, 2012, a modification of best fit decreasing for
 bin packing (at most 11/9 of the optimal number of bins and 4: Johnson and others, SIAM J. Comput. 3, 1974);
-openstack-neat best_fit_decreasing. It keeps hosts full, so that others can be emptied.
+openstack-neat best_fit_decreasing. It fills hosts, so that others can be emptied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def cost(host: Host) -> float | None:
 
 
 def turn(vm: Vm) -> float:
-    """VMs by decreasing CPU."""
+    """Sort key: VMs by decreasing CPU."""
     return -(capacity.demand(vm, CPU) or 0.0)
 
 

@@ -1,7 +1,7 @@
 """Placement protocol.
 
-A placement orders hosts for a VM, the best first, and says in which order the VMs of all hot hosts are placed.
-Whether a host may take the VM is not its business (filters.decisions.constraints.hosts). A new one is one
+A placement orders the hosts for a VM, best first, and the VMs of all hot hosts to be placed.
+Constraints decide whether a host may take the VM (filters.decisions.constraints.hosts). A new placement is one
 file here with its functions and its PLACEMENT, one line in the registry, and one test.
 """
 
@@ -14,8 +14,8 @@ from filters.decisions.picture import Host, Vm
 
 
 class VmPlacement(NamedTuple):
-    """``cost`` of a host, the lowest is tried first, None: a figure is MISSING; ``turn`` of a VM with its
-    host, the lowest is placed first. ``title`` explains a choice."""
+    """``cost`` of a host: the lowest is tried first; None: a figure is MISSING. ``turn`` of a VM with its
+    host: the lowest is placed first. ``title`` explains a choice."""
 
     name: str
     title: str

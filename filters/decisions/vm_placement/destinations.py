@@ -1,7 +1,7 @@
 """Destinations of a plan, in the order of the placement (pure).
 
-Most hosts that do not take a VM lack room for it: the free room of all is kept in one matrix, so that constraints are
-asked only of hosts that have it. A plan for a full data center looks at every host for every VM.
+Most hosts that do not take a VM lack room for it: the free room of all hosts is kept in one matrix, so that constraints
+are checked only for hosts with room. A plan for a full data center considers every host for every VM.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from filters.decisions.picture import Host, Vm
 from filters.decisions.vm_placement.choice import VmPlacement
 
 _ROUNDING = 1e-9  #: of a ratio
-_NEAREST = 20  #: hosts with the least shortfall of which labels are looked at
-_EXAMPLES = 3  #: reasons that are named of a VM for which there is no host
+_NEAREST = 20  #: hosts with the least shortfall whose labels are checked
+_EXAMPLES = 3  #: maximum number of reasons named for a VM without a host
 
 
 Doubles = npt.NDArray[np.float64]
 
 
 class Destinations:
-    """Hosts that take VMs at all, the cheapest first, kept in order while they fill."""
+    """Hosts that take VMs at all, cheapest first, kept in order while they fill."""
 
     def __init__(self, state: PlanningState, placement: VmPlacement) -> None:
         self._cost = placement.cost
@@ -45,7 +45,7 @@ class Destinations:
                 self._order.append((cost, host.id))
         self._order.sort()
         self._limits = host_constraints.limits(state)
-        self._greater = {  # of two figures; what is MISSING of a resource that is not required does not count
+        self._greater = {  # maximum of two figures; MISSING ones of a resource that is not required do not count
             each: np.maximum if host_constraints.is_required(each, state) else np.fmax for each in self._limits
         }
         self._rows = {host_id: row for row, host_id in enumerate(self._costs)}
@@ -56,12 +56,12 @@ class Destinations:
         self._used = _matrix([[capacity.used(host, each) for host in hosts] for each in self._limits], shape)
 
     def still(self, host_id: str, vm: Vm, state: PlanningState) -> Host | None:
-        """The host of this id if it takes ``vm``."""
+        """The host with this id if it takes ``vm``."""
         takes = host_id in self._costs and not _refusal(state.hosts[host_id], vm, state)
         return state.hosts[host_id] if takes else None
 
     def first(self, vm: Vm, state: PlanningState) -> Host | str:
-        """The first host that takes ``vm``, of those that meet most of its wishes; else why none does."""
+        """The first host that takes ``vm``, of those that meet most of its wishes; else the reason none does."""
         lacking = self._lacking(vm)
         has_room = (lacking <= _ROUNDING).tolist()
         wishes, best, least = affinity.has_wishes(vm), None, 0
@@ -77,8 +77,8 @@ class Destinations:
         return best or self._why_none(vm, state, lacking)
 
     def _lacking(self, vm: Vm) -> Doubles:
-        """How much of its scarcest resource each host would use too much, as a ratio (H,); infinite where a figure of
-        the host is MISSING. What is not known of the VM is left to the constraints."""
+        """Excess use of the scarcest resource of each host, as a ratio (H,); infinite if a figure of the host is
+        MISSING. Unknown figures of the VM are left to the constraints."""
         found = np.full(len(self._ids), -np.inf)
         for row, (resource, limit) in enumerate(self._limits.items()):
             needed = capacity.demand(vm, resource)
@@ -97,7 +97,7 @@ class Destinations:
         return f"no host can take it ({shown or 'no other host'}){nearest}"
 
     def update(self, host: Host) -> None:
-        """Put a host that has filled in its place."""
+        """Reorder a host that has filled."""
         before = (self._costs[host.id], host.id)
         del self._order[bisect_left(self._order, before)]
         cost = self._cost(host)
@@ -112,5 +112,5 @@ def _refusal(host: Host, vm: Vm, state: PlanningState) -> str | None:
 
 
 def _matrix(values: Sequence[Sequence[float | None]], shape: tuple[int, int]) -> Doubles:
-    """NaN where a value is None."""
+    """Matrix with NaN for None."""
     return np.array(values, np.float64).reshape(shape)

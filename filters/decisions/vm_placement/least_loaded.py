@@ -1,7 +1,7 @@
-"""Least loaded: to the host that uses the smallest ratio of its CPU.
+"""Least loaded: to the host with the lowest CPU use as a ratio.
 
-The rule of load balancers: Sandpiper moves the greatest VM to the host of the lowest volume (Wood and others,
-NSDI 2007); here the load is the CPU, and VMs are placed in decreasing order of it.
+As in load balancers: Sandpiper moves the largest VM to the host with the lowest volume (Wood and others,
+NSDI 2007); here the load is CPU, and VMs are placed in decreasing order of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from filters.decisions.vm_placement.choice import VmPlacement
 
 
 def cost(host: Host) -> float | None:
-    """The ratio of CPU that is in use."""
+    """CPU use as a ratio."""
     return capacity.used(host, CPU)
 
 

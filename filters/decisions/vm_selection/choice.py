@@ -1,7 +1,7 @@
 """Selection protocol.
 
 A selection ranks the VMs of a hot host that may be moved. It is a pure function ``(VM, host, resource) -> Worth``, with
-the resource that the host has to free; a new one is one file here with its function and its SELECTION, one line in the
+the resource to free on the host; a new one is one file here with its function and its SELECTION, one line in the
 registry, and one test.
 """
 
@@ -15,7 +15,7 @@ from filters.decisions.verdict import Figure
 
 
 class Worth(NamedTuple):
-    """``key`` orders VMs, the greatest is moved first; None: a figure is MISSING, ``reason`` says which."""
+    """``key`` orders VMs, the greatest is moved first; None: a figure is MISSING, named by ``reason``."""
 
     key: tuple[float, ...] | None
     reason: str
@@ -23,7 +23,7 @@ class Worth(NamedTuple):
 
 
 class VmSelection(NamedTuple):
-    """One registration; ``source`` cites where it comes from."""
+    """One registration; ``source`` is its citation."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """Minimum migration time: the VM with the least RAM, ties by the most CPU.
 
-Beloglazov and Buyya, Concurrency and Computation 24, 2012: a migration takes as long as the
-RAM takes to copy, and the source has one link. The choice among equals is openstack-neat's
+Beloglazov and Buyya, Concurrency and Computation 24, 2012: a migration takes as long as copying
+the RAM, and the source has one link. The choice among equals is openstack-neat's
 (minimum_migration_time_max_cpu).
 """
 

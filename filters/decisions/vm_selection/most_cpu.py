@@ -1,7 +1,7 @@
-"""Most CPU: the VM that takes the most of what its host lacks.
+"""Most CPU: the VM that uses most of the resource its host lacks.
 
-The greedy choice: the fewest moves that relieve a host, whatever they cost to copy. It is also what openstack-neat
-takes among VMs of equal RAM (minimum_migration_time_max_cpu).
+The greedy choice: the fewest moves that relieve a host, whatever the cost of copying. It is also openstack-neat's
+choice among VMs of equal RAM (minimum_migration_time_max_cpu).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     volume = 1 / ((1 - cpu) (1 - net) (1 - mem))
 
 Wood and others, Sandpiper, NSDI 2007: VMs are tried in decreasing order of volume / size, size being the
-RAM. cpu, net and mem are ratios of the capacity of the host; what is fully used counts as 0.1% free, so
+RAM. cpu, net and mem are ratios of the capacity of the host; a fully used resource counts as 0.1% free, so
 that the volume stays finite.
 """
 
@@ -21,7 +21,7 @@ _LEAST_FREE = 0.001
 
 
 def volume(used: Iterable[float]) -> float:
-    """The product of 1 / (1 - u) over ratios; 1 where nothing is used."""
+    """The product of 1 / (1 - u) over ratios; 1 if nothing is used."""
     product = 1.0
     for ratio in used:
         product /= max(_LEAST_FREE, 1.0 - max(0.0, ratio))
@@ -29,7 +29,7 @@ def volume(used: Iterable[float]) -> float:
 
 
 def volume_of(subject: Host | Vm) -> float | None:
-    """The volume of a host or VM from its readings; None where one of them is missing."""
+    """The volume of a host or VM from its readings; None if one of them is missing."""
     used = [capacity.mean(subject.readings, resource) for resource in RESOURCES]
     known = [ratio for ratio in used if ratio is not None]
     return volume(known) if len(known) == len(used) else None

@@ -1,6 +1,6 @@
-/* Bursts of a host's CPU: what filters.worker.inputs.bursts computes with numpy, which stays the definition. */
+/* Bursts of a host's CPU, as defined by filters.worker.inputs.bursts with numpy. */
 
-/* Learn an excursion that has ended; ``kept`` are planes n apart. */
+/* Learn an excursion that has ended; the planes of ``kept`` are n apart. */
 static void learn_burst(float *kept, size_t n, size_t place, float dt)
 {
     float length = kept[BURST_OPEN * n], peak = kept[BURST_PEAK * n];
@@ -31,13 +31,13 @@ static void turn_burst_slots(float *kept, size_t n, float slot)
     kept[BURST_SLOT * n] = slot;
 }
 
-/* One tick of the bursts of n entities: ``bursts`` (B, n); ``newest`` (n,) samples, ABSENT where not valid; ``above`` (n,)
-   how many of the last ``counted`` exceed the threshold. */
+/* One tick of the bursts of n entities: ``bursts`` (B, n); ``newest`` (n,): samples, ABSENT if not valid; ``above``
+   (n,): number of the last ``counted`` values above the threshold. */
 static void advance_bursts(float *bursts, size_t n, const float *newest, const uint8_t *above, int counted,
                            float threshold, float seconds, double dt, double monotonic)
 {
     double number = fmod(floor(monotonic / BURST_SLOT_SECONDS), BURST_SLOT_NUMBERS);
-    float slot = number >= 0.0 ? (float)number : 0.0f; /* no clock is negative, infinite or NaN: it would index */
+    float slot = number >= 0.0 ? (float)number : 0.0f; /* never negative, infinite or NaN: it is used as an index */
     for (size_t e = 0; e < n; e++) {
         float *kept = bursts + e, x = newest[e];
         float *opened = kept + BURST_OPEN * n, *peak = kept + BURST_PEAK * n, *held = kept + BURST_HELD * n;
