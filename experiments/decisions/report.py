@@ -96,10 +96,10 @@ def text(value: Interval | Sequence[float | None]) -> str:
 
 
 def _delays(row: Row, word: str) -> str:
-    p50, p95 = row[f"{word}_p50"], row[f"{word}_p95"]
     if row[f"{word}_steps"] == row[f"{word}_before"]:
         return "-"
-    return f"{_second(p50[0])} / {'∞' if p95[0] is None else text(p95)}"
+    p95, low, high = (_second(value) for value in row[f"{word}_p95"])
+    return f"{_second(row[f'{word}_p50'][0])} / {p95}{f' [{low}, {high}]' if p95 != '∞' else ''}"
 
 
 def _second(value: float | None) -> str:

@@ -12,8 +12,8 @@ from filters.decisions.picture import Reading
 class Outcome(StrEnum):
     """Outcomes of a rule for a host, by the same word in all answers and questions, in the order of lists.
 
-    ``suspect``: the first values beyond a limit, not confirmed yet; ``saturated``: busy, and nobody waits for it.
-    Only ``hot`` hosts are relieved.
+    ``suspect``: beyond a limit, not confirmed yet; ``saturated``: busy, and guests wait within the limit. Saturated
+    hosts give VMs only if that pays.
     """
 
     HOT = "hot"

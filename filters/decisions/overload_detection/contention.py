@@ -3,8 +3,8 @@
 Waiting is harmful, high use alone is not. The CPU part is hot if the load is above ``low`` and the waiting share of
 wanted CPU time (``cpu_waiting_ratio``: delay of the host's VMs without that from their own limits, else pressure and
 run queue) is above ``waiting`` for as long as the threshold rule requires of a level, or if the level is hot by that
-rule and average waiting exceeds ``waiting``. A level that is hot with waiting within its limit is *saturated*: shown,
-but nothing moves. If waiting is unknown, the level alone decides, and the reason states this. Time taken by a
+rule and average waiting exceeds ``waiting``. A level that is hot with waiting within its limit is *saturated*: it gives
+VMs later, if that pays. If waiting is unknown, the level alone decides, and the reason states this. Time taken by a
 hypervisor below the host (``steal``) counts as waiting. Memory and network have limits of their own.
 
 A missing signal makes its part abstain. The verdict abstains only if the CPU part does and no other part is hot.
