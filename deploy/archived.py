@@ -15,7 +15,7 @@ from filters.archive.place import url_of
 
 
 class Archived(NamedTuple):
-    """Where it is, whether it outlives the demo, and how many invalid samples in how many episodes."""
+    """Place of the archive, whether it outlives the demo, and its invalid samples and their episodes."""
 
     place: str
     stays: bool
@@ -24,7 +24,7 @@ class Archived(NamedTuple):
 
 
 def archived(settings: Archive, stays: bool, since: float) -> Archived | None:
-    """Archived data since then, seconds since 1970; None where the database does not answer."""
+    """Contents since ``since``, seconds since 1970; None if the database does not answer."""
     try:
         url = url_of(settings)
         engine = make_engine(url)

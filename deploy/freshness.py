@@ -1,9 +1,9 @@
 """Freshness meter: delay from sampling to readable smoothed state.
 
-A process of its own, so that drawing the view does not disturb it. It polls the applied positions,
+A separate process, so that drawing the view does not disturb it. It polls the applied positions,
 which the filter commits in one transaction with the smoothed state, every few milliseconds;
-when a position has a new tick, freshness is the wall clock then less the sampling time in the
-position. The period of polling is part of the figure. The first frame of a resource set is
+when a position has a new tick, freshness is the wall clock at that moment minus the sampling time in the
+position. The polling period is included. The first frame of a resource set is
 not measured: it may have been there before.
 
     python deploy/freshness.py FILE HOST:PORT…       keeps the newest figures in FILE, as JSON
@@ -27,7 +27,7 @@ from acquisition.wire.layout import Layout
 POLL_SECONDS = 0.005
 _SURVEY_SECONDS = 1.0
 _TELL_SECONDS = 0.25
-_KEPT = 10000  #: delays that the percentiles are of, the newest ones
+_KEPT = 10000  #: newest delays, from which the percentiles are computed
 
 
 class Freshness:
@@ -43,7 +43,7 @@ class Freshness:
         self.frames = 0
 
     def poll(self) -> None:
-        """One look at the partitions that have hosts; once a second at all of them."""
+        """Poll the partitions that have hosts; once a second all partitions."""
         now = time.monotonic()
         survey = now - self._surveyed >= _SURVEY_SECONDS
         tags = self._layout.tags if survey else self._tags
@@ -72,12 +72,12 @@ class Freshness:
 
 
 def percentile(ordered: list[float], part: float) -> float:
-    """The value below which ``part`` of the ordered values lie (nearest rank)."""
+    """Value with the fraction ``part`` of the ordered values below it (nearest rank)."""
     return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
 
 
 def main(file: Path, directory: str) -> None:
-    """Poll the shards whose state lies in ``directory`` until killed."""
+    """Poll the shards with state in ``directory`` until killed."""
     cluster = Cluster(LocalShards(directory))
     freshness = Freshness(cluster, read_layout(cluster))
     due = told = time.monotonic()
@@ -86,14 +86,14 @@ def main(file: Path, directory: str) -> None:
         try:
             freshness.poll()
         except ShardpulseError:
-            time.sleep(0.1)  # a shard is away: the delay of what comes after counts
+            time.sleep(0.1)  # a shard is unavailable: the next delay counts
         now = time.monotonic()
         if freshness.frames > known and now - told >= _TELL_SECONDS:
             told, known, delays = now, freshness.frames, sorted(freshness.delays)
             line = {"p50": percentile(delays, 0.5), "p99": percentile(delays, 0.99), "frames": known}
             part = file.with_suffix(".part")
             part.write_text(json.dumps(line))
-            part.replace(file)  # a reader sees the old figures or the new ones
+            part.replace(file)  # readers see the old figures or the new ones
         due = max(due + POLL_SECONDS, now)
         time.sleep(due - now)
 

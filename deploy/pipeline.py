@@ -1,6 +1,6 @@
 """Pipeline of the demo: probe, filter and freshness reader over the shards.
 
-It is started, watched, measured and stopped.
+Starts, watches, measures and stops them.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
 
 _SETTLE_SECONDS = 2.5  #: without progress of the filter, after the probe has stopped
 _SETTLE_AT_MOST = 10.0  #: with progress
-_STOP_SECONDS = 1.0  #: for a part that was asked to stop, before it is killed
+_STOP_SECONDS = 1.0  #: for a part to stop on request, before it is killed
 _REPLY_SECONDS = 1.0  #: for a reply of a shard on this machine
 _REVIVE_SECONDS = 3.0
 _ARCHIVE_SECONDS = 10.0  #: for the archive to close its minutes
 _ARCHIVE_GRACE = 2.0
-_EARLIER = 60.0  #: the first minute began so long before the demo
-_QUIET_SECONDS = 4.0  #: without anything new, besides two intervals: something is stuck
+_EARLIER = 60.0  #: age of the first minute at the start of the demo
+_QUIET_SECONDS = 4.0  #: without progress, besides two intervals: something is stuck
 
 
 class Pipeline:
-    """Processes beside the shards. A context manager that stops them all.
+    """Processes of the demo besides the shards. A context manager that stops them all.
 
-    ``snapshot``, ``shard_rows``, ``loads``, ``totals`` and ``account`` (the probe's of itself) are
-    what the last ``look`` found. ``lost_at_worst`` is the largest loss in any reading of the
-    books: a loss lasts until the probe has sent again what is missing. ``problem`` says why the
-    last reading failed.
+    ``snapshot``, ``shard_rows``, ``loads``, ``totals`` and ``account`` (the probe's own) are
+    from the last ``look``. ``lost_at_worst``: the largest loss in any reading of the
+    books; a loss lasts until the probe has resent the missing frames. ``problem``: reason for the
+    failure of the last reading.
     """
 
     def __init__(
@@ -112,15 +112,15 @@ class Pipeline:
             Child, "archive", [*command, "archive", "run", "--finish", *options], directory / "archive.log", say
         )
         self._archive_stays = archive is not None
-        self._archives = False  #: whether it was started: after the first value, so that nobody waits for it
+        self._archives = False  #: whether it was started: after the first value, so as not to delay that
         self.archived: Archived | None = None
         self.started = time.monotonic()
         self.stopped: float | None = None
         self.first_value_seconds: float | None = None
 
     def look(self) -> None:
-        """Supervise the children and read everything that the view shows. Shards that do not answer
-        leave what was read before."""
+        """Supervise the children and read everything in the view. Values of shards that do not answer
+        are kept."""
         for child in self.children:
             child.supervise()
         for child in self.children:
@@ -144,22 +144,22 @@ class Pipeline:
 
     @property
     def has_values(self) -> bool:
-        """Whether a smoothed value of this host can be read."""
+        """Whether a smoothed value of this host is readable."""
         return self.snapshot is not None and any(block.has_values for block in self.snapshot.blocks)
 
     def note_first_value(self, seconds: float) -> None:
-        """The first smoothed value was there so long after the start of the command."""
+        """Record the time from the start of the command to the first smoothed value."""
         self.first_value_seconds = round(seconds, 3)
 
     def settle(self) -> None:
-        """Stop the probe, let filter and archive take what it has sent, read everything for the last time."""
+        """Stop the probe, let filter and archive process all it has sent, and read everything a last time."""
         self._settle_books()
         if self._archives:
             archiver = self.children.pop()
             archiver.stop(_ARCHIVE_SECONDS)
             for line in archiver.new_lines():
                 self._say(line)
-            from archived import archived  # with SQLAlchemy, which the first value need not wait for
+            from archived import archived  # imports SQLAlchemy, not needed for the first value
 
             self.archived = archived(self.settings.archive, self._archive_stays, time.time() - self.seconds - _EARLIER)
 
@@ -188,7 +188,7 @@ class Pipeline:
             self.problem = str(error)
 
     def stop(self) -> None:
-        """End all children, and the shards, which have nothing to keep."""
+        """End all children and the shards, which have nothing to keep."""
         for child in self.children:
             child.ask_to_stop()
         deadline = time.monotonic() + _STOP_SECONDS
@@ -205,7 +205,7 @@ class Pipeline:
         self.stop()
 
     def freshness(self) -> dict[str, Any]:
-        """The newest figures of the freshness reader; None where nothing was measured."""
+        """Newest figures of the freshness reader; None if not measured."""
         with contextlib.suppress(OSError, ValueError):
             figures: dict[str, Any] = json.loads(self._freshness_file.read_text())
             return figures
@@ -213,28 +213,28 @@ class Pipeline:
 
     @property
     def seconds(self) -> float:
-        """How long the probe has sampled."""
+        """Seconds of sampling by the probe."""
         return (self.stopped or time.monotonic()) - self.started
 
     @property
     def restarts(self) -> dict[str, int]:
-        """How often each part was started again, shards included that were."""
+        """Number of restarts of each part, including shards with restarts."""
         return {child.name: child.restarts for child in self.children} | dict(self.shard_restarts)
 
     @property
     def missed_ticks(self) -> int | None:
-        """Ticks without a sample of the host, those included when no probe ran; None before the first."""
+        """Ticks without a sample of the host, including those without a running probe; None before the first."""
         return self.ticks.missed((self.stopped or time.monotonic()), self.settings.probe.interval_seconds)
 
     def stuck(self, name: str) -> float | None:
-        """The seconds for which the probe or the filter has done nothing new, None when it is not stuck."""
+        """Seconds without progress of the probe or the filter; None if it is not stuck."""
         if self.problem:
             return None  # unknown
         quiet = self._progress[name].quiet(self.stopped or time.monotonic())
         return quiet if quiet > _QUIET_SECONDS + 2 * self.settings.probe.interval_seconds else None
 
     def look_at_books(self) -> None:
-        """Read the books alone, which is cheap; they are whole only when all shards answer."""
+        """Read only the books, which is cheap; they are complete only if all shards answer."""
         silent = [row.address for row in self.shard_rows if not row.answering]
         if silent:
             self.problem = f"{', '.join(silent)} did not answer"
@@ -255,7 +255,7 @@ class Pipeline:
         self.frames_resent = max(self.frames_resent, self.totals.resent_frames)
         now = time.monotonic()
         self._progress["probe"].note(self.totals.made, now)
-        # a filter that has nothing to do is not stuck
+        # an idle filter is not stuck
         self._progress["filter"].note((self.totals.applied, now if not self.totals.pending else 0), now)
         status = found.statuses.get(host_id(socket.gethostname()))
         self.account = status.rest if status is not None else self.account
@@ -291,7 +291,7 @@ class Pipeline:
                 self.ticks.note(block.position.epoch, block.position.tick, block.position.frames, time.monotonic())
 
     def _tell_what_is_stuck(self) -> None:
-        """Say once what has stopped working, and again when it is something else."""
+        """Report once what has stopped working, and again when that changes."""
         for name, doing in (("probe", "sampled"), ("filter", "applied")):
             self._tell(name, f"the {name} has {doing} nothing for seconds: is it stopped?" if self.stuck(name) else "")
         for row in self.shard_rows:

@@ -7,14 +7,14 @@ import time
 
 
 class Progress:
-    """Notes when a count was different for the last time (monotonic seconds)."""
+    """Time of the last change of a count (monotonic seconds)."""
 
     def __init__(self) -> None:
         self._value: object = None
         self._changed = time.monotonic()
 
     def note(self, value: object, now: float) -> None:
-        """The count as it is ``now``."""
+        """Note the count at ``now``."""
         if value != self._value:
             self._value, self._changed = value, now
 
@@ -24,10 +24,10 @@ class Progress:
 
 
 class TickCount:
-    """The ticks of one resource set that have no frame: the tick numbers passed, less the frames applied.
+    """Ticks of one resource set without a frame: tick numbers passed, minus frames applied.
 
-    Tick numbers follow the wall clock whether a probe runs or not, so the ticks count that passed
-    while it was dead or stopped.
+    Tick numbers follow the wall clock whether or not a probe runs, so ticks that passed
+    while it was dead or stopped count too.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class TickCount:
         self._seen = 0.0
 
     def note(self, epoch: int, tick: int, frames: int, now: float) -> None:
-        """The newest applied tick, and the number of frames applied in this epoch."""
+        """Note the newest applied tick and the number of frames applied in this epoch."""
         if self._base is None:
             self._base = epoch, tick, frames
         elif epoch != self._base[0]:
@@ -49,7 +49,7 @@ class TickCount:
         self._seen = now
 
     def missed(self, now: float, interval: float) -> int | None:
-        """Ticks without a frame until ``now``; None before the first. The newest may be on its way."""
+        """Ticks without a frame until ``now``; None before the first. The newest may be in transit."""
         if self._base is None:
             return None
         return self._total() + max(0, math.floor((now - self._seen) / interval) - 1)

@@ -12,18 +12,18 @@ from acquisition.status.health import without_value
 
 
 def document(pipeline: Pipeline) -> dict[str, Any]:
-    """Everything measured, as plain values; None where nothing could be measured.
+    """All measurements as plain values; None for what could not be measured.
 
-    ``samples_in`` is the probe's own count; of these ``samples_smoothed`` were valid and
+    ``samples_in`` is the probe's own count. Of these, ``samples_smoothed`` were valid and
     are in the averages, ``samples_invalid`` failed a check and were kept with a code, ``samples_without_value`` have
-    none, by the count of a probe that was not started again (else both are unknown), ``samples_pending`` were still
-    on their way at the end. CPU is in percent of one core, from the first smoothed value
+    no value, as counted by a probe that was not restarted (otherwise both are unknown), and ``samples_pending`` were in
+    transit at the end. CPU is in percent of one core, from the first smoothed value
     on; memory is PSS; ``freshness_ms`` includes the reader's polling period of 5 ms.
-    ``samples_lost`` counts what nobody holds any more, and what is gone from the streams until the probe has
-    sent it again. ``books_balance`` says that made = before + smoothed + invalid + without value + lost + pending and
-    that no two counts contradict each other.
-    ``samples_lost_at_worst`` is the largest loss that any reading of the books showed, before
-    ``frames_resent`` made it good. ``missed_ticks`` counts the ticks when no probe ran as well.
+    ``samples_lost`` counts samples that exist nowhere any more, and those missing from the streams until the probe has
+    resent them. ``books_balance``: made = before + smoothed + invalid + without value + lost + pending, and
+    no two counts contradict each other.
+    ``samples_lost_at_worst`` is the largest loss in any reading of the books, before
+    ``frames_resent`` repaired it. ``missed_ticks`` includes ticks without a running probe.
     """
     totals = pipeline.totals if pipeline.totals is not None and pipeline.totals.made else None
     blocks = pipeline.snapshot.blocks if pipeline.snapshot is not None else ()
@@ -74,12 +74,12 @@ def document(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def sources(pipeline: Pipeline) -> list[str]:
-    """Sources of each resource set, as the probe says: ``host: vmstat``."""
+    """Sources of each resource set, as reported by the probe: ``host: vmstat``."""
     return [f"{name}: {source}" for name, source in sorted(pipeline.account.get("sources", {}).items())]
 
 
 def failures(pipeline: Pipeline) -> list[str]:
-    """Failures, judged when the demo has settled; none when all is as it should be."""
+    """Failures, evaluated after the demo has settled; empty on success."""
     totals = pipeline.totals
     found = [f"shard {row.address} does not answer: {row.problem}" for row in pipeline.shard_rows if not row.answering]
     if pipeline.problem:
@@ -137,19 +137,19 @@ def _archive(kept: dict[str, Any] | None) -> str:
 
 
 def freshness_text(figures: Mapping[str, float | None]) -> str:
-    """How old samples are when they can be read; nothing is measured before the first tick has been."""
+    """Age of samples when they become readable; nothing is measured before the first tick."""
     if figures["p50"] is None:
         return "freshness not measured yet"
     return f"freshness p50 {figures['p50']} ms, p99 {figures['p99']} ms"
 
 
 def shard_lines(pipeline: Pipeline) -> list[ShardLine]:
-    """The shards as the view shows them."""
+    """The shards for the view."""
     return [ShardLine(row, pipeline.loads.get(row.address)) for row in pipeline.shard_rows]
 
 
 def view_books(pipeline: Pipeline) -> Books:
-    """The books as the view shows them."""
+    """The books for the view."""
     totals = pipeline.totals
     if totals is None:
         return Books(sources=tuple(sources(pipeline)))
@@ -160,14 +160,14 @@ def view_books(pipeline: Pipeline) -> Books:
 
 
 def _without_value(pipeline: Pipeline) -> int | None:
-    """Samples without a value that the probe has counted since its start, None when that was not the start of the
+    """Samples without a value, counted by the probe since its start; None if it was restarted during the
     demo."""
     counts = None if pipeline.books is None else without_value(pipeline.books.statuses.values())
     return None if counts is None or pipeline.probe.restarts else sum(counts.values())
 
 
 def loss_line(pipeline: Pipeline) -> str:
-    """Line on samples lost meanwhile and sent again."""
+    """Line about samples lost temporarily and resent."""
     return f"at worst {pipeline.lost_at_worst:,} samples lost · {pipeline.frames_resent:,} frames resent"
 
 

@@ -1,6 +1,6 @@
 """Stop signals (Ctrl-C, SIGTERM, closed terminal) as a condition to wait for.
 
-Nothing is ever cut in the middle.
+Nothing is interrupted midway.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """Notes the signals that ask for an end; further ones change nothing."""
+    """Records the signals that request an end; further ones have no effect."""
 
     def __init__(self) -> None:
         self.came = False
@@ -23,12 +23,12 @@ class StopSignals:
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         for number in _SIGNALS:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                continue  # started by nohup(1): it goes on without its terminal
+                continue  # started by nohup(1): it continues without its terminal
             signal.signal(number, self._note)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # deploy/environment.py has blocked them until here
 
     def wait_until(self, deadline: float) -> bool:
-        """Sleep until ``deadline`` (monotonic seconds); True as soon as a signal has come."""
+        """Sleep until ``deadline`` (monotonic seconds); True as soon as a signal arrives."""
         while not self.came:
             left = deadline - time.monotonic()
             if left <= 0:

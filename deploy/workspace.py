@@ -1,7 +1,7 @@
 """Workspace of the demo: a directory, on tmpfs if possible, removed at the end.
 
-A demo that was killed with -9 cannot remove its directory, so the next one does: a lock on the
-directory, which ends with its process, shows which are still in use.
+A demo killed with -9 cannot remove its directory, so the next one does: a lock on the
+directory, which ends with its process, shows which ones are still in use.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PREFIX = f"shardpulse-demo-{os.getuid()}-"
-_NEW_SECONDS = 30.0  #: a directory so young may be about to be locked
+_NEW_SECONDS = 30.0  #: a directory of this age or less may not be locked yet
 
 
 @contextlib.contextmanager
 def workspace() -> Iterator[Path]:
-    """A directory of this demo's own (mode 0700), with everything in it removed at the end."""
+    """A directory of this demo (mode 0700), removed with its contents at the end."""
     base = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir())
     _sweep(base)
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
@@ -35,9 +35,9 @@ def workspace() -> Iterator[Path]:
 
 
 def _sweep(base: Path) -> None:
-    """Remove what demos left that were killed with -9."""
+    """Remove directories of demos killed with -9."""
     for directory in base.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # in use, another user's, or gone meanwhile
+        with contextlib.suppress(OSError):  # in use, another user's, or already removed
             status = directory.lstat()
             if status.st_uid != os.getuid() or time.time() - status.st_mtime < _NEW_SECONDS:
                 continue

@@ -2,7 +2,7 @@
 
 That directory is on the controller.
 
-Anywhere else it runs the module on the host, as if this were not here.
+Otherwise it runs the module on the host, as if this plugin did not exist.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ansible.plugins.action.normal import ActionModule as OnTheHost
 
 
 class ActionModule(OnTheHost):  # type: ignore[misc]
-    """Action plugin that Ansible looks for. ``rendered_to`` (a variable): the directory, which gets one of each host's
-    name; a task that runs once for a play writes the files of all its hosts there."""
+    """Action plugin loaded by Ansible. ``rendered_to`` (a variable): the directory for a subdirectory named after each
+    host; a task that runs once for a play writes the files of all its hosts there."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """The module's result."""
@@ -36,8 +36,8 @@ class ActionModule(OnTheHost):  # type: ignore[misc]
         return {"changed": False, "paths": []}
 
     def _of_all(self, variables: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
-        """Each host of the play with its files, from the task as it is written: its arguments here are the first
-        host's. Raises AnsibleActionFail with the host's name."""
+        """Each host of the play with its files, from the unrendered task: its arguments here are those of the first
+        host. Raises AnsibleActionFail with the host's name."""
         written = self._task.get_ds()[self._task.action]["files"]
         manager, play = variables["hostvars"]._variable_manager, self._task.get_play()
         names = variables["ansible_play_hosts"]
@@ -53,7 +53,7 @@ class ActionModule(OnTheHost):  # type: ignore[misc]
 
 
 def render(place: Path, files: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``files``, as ``host_files`` takes them, below ``place``; of a secret only how long it is."""
+    """Write ``files``, in the form of ``host_files``, below ``place``; for a secret only its length."""
     for file in files:
         if file.get("kind", "file") not in {"file", "link"}:
             continue

@@ -1,4 +1,4 @@
-"""Bill of materials: CycloneDX 1.6 JSON of exactly the files beside it."""
+"""Bill of materials: CycloneDX 1.6 JSON of exactly the files next to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from building.source import Source
 
 
 def write(target: Path, wheels: Sequence[Path], source: Source, ours: Path) -> None:
-    """The bill of ``wheels``, ``ours`` being the product among them. No clock and no chance is in it."""
+    """Write the bill of ``wheels``, including the product ``ours``. It contains no clock and no random values."""
     components = [_component(wheel) for wheel in wheels]
     product = _component(ours)
     seed = json.dumps([components, source.commit], sort_keys=True)

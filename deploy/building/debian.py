@@ -2,7 +2,7 @@
 
 It needs no pip.
 
-One package serves all named Pythons: compiled modules of several lie side by side under names of their own.
+One package serves all named Pythons: modules compiled for several are side by side under separate names.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from building.tools import run
 
 NAME = "shardpulse-probe"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-#: Debian's tools want an address; names below .invalid are nobody's (RFC 2606). CONTRIBUTING.md says how to reach us.
+#: Debian's tools require an address; names below .invalid belong to no one (RFC 2606). See CONTRIBUTING.md for ours.
 _MAINTAINER = "the shardpulse authors <authors@shardpulse.invalid>"
-_SYSUSERS = "systemd | systemd-standalone-sysusers | systemd-sysusers"  #: as debhelper names what makes the user
-#: What of the product a probe's host gets.
+_SYSUSERS = "systemd | systemd-standalone-sysusers | systemd-sysusers"  #: creators of the user, as named by debhelper
+#: Parts of the product for a probe's host.
 _PACKAGES = ("acquisition", "probes")
 _COMMANDS = ("probe", "replay", "capture", "config")
 _GROUPS = ("shardpulse.metrics", "shardpulse.sources", "shardpulse.checks")
@@ -54,7 +54,7 @@ sys.exit(main())
 
 
 def build(ours: Path, by_target: dict[Target, dict[str, Path]], source: Source, out: Path) -> Path:
-    """The package in ``out``, beside its bill of materials and sums. Exits with 69 without dpkg-deb or strip."""
+    """Build the package in ``out``, next to its bill of materials and sums. Exits with 69 without dpkg-deb or strip."""
     for tool in ("dpkg-deb", "strip"):
         if shutil.which(tool) is None:
             fail(f"{tool} is not installed: apt install dpkg binutils")
@@ -66,7 +66,7 @@ def build(ours: Path, by_target: dict[Target, dict[str, Path]], source: Source, 
     (root / "DEBIAN" / "control").write_text(_control(root, version, architecture, list(by_target)))
     _fix(root, source.epoch)
     package = out / f"{NAME}_{version}_{architecture}.deb"
-    # one thread: how xz cuts its blocks depends on their number
+    # one thread: xz divides blocks according to their number
     build_it = ["dpkg-deb", "--root-owner-group", "--uniform-compression", "-Zxz", "--threads-max=1", "--build"]
     run([*build_it, root, package], "dpkg-deb could not build the package", epoch=source.epoch)
     bill.write(out / "bill.cdx.json", [ours, *others], source, ours)
@@ -102,8 +102,8 @@ def _install(root: Path, ours: Path, others: Sequence[Path], source: Source) -> 
 
 
 def _is_part(name: str, is_ours: bool) -> bool:
-    """Whether a file of a wheel is in the package: no headers, no tests, no record of what pip installed, no licence,
-    as ``copyright`` has them all."""
+    """Whether a file of a wheel is in the package: no headers, no tests, no record of installed files, no licence,
+    as ``copyright`` contains them all."""
     if name.endswith(("/RECORD", "/WHEEL", "/top_level.txt", ".c", ".h", ".pyi", "/py.typed")) or "/sboms/" in name:
         return False
     if ".dist-info/licenses/" in name:
@@ -125,7 +125,7 @@ def _entry_points(text: str) -> str:
 
 
 def _version(ours: Path, source: Source) -> str:
-    """The release's where a tag names the commit so; else below the release (deb-version(7)), the later the greater."""
+    """The release's if a tag names the commit so; else below the release (deb-version(7)), greater for later ones."""
     release = pinned.version(ours)
     if f"v{release}" in source.tags:
         return release
@@ -168,7 +168,7 @@ Description: samples this host for the shards of shardpulse
 
 
 def _copyright(others: Sequence[Path]) -> str:
-    """Text on what is in the package, and on the licences that the wheels bring."""
+    """Text on the contents of the package, and on the licences of the wheels."""
     parts = [_OURS, "It also contains these packages of PyPI:\n"]
     told = set()
     for wheel in others:
@@ -191,7 +191,7 @@ def _write_changelog(target: Path, version: str, source: Source) -> None:
 
 
 def _fix(root: Path, epoch: int) -> None:
-    """Modes and times that depend on nobody's umask and clock."""
+    """Set modes and times that do not depend on umask or clock."""
     executable = {"usr/bin/shardpulse", "DEBIAN/postinst", "DEBIAN/prerm", "DEBIAN/postrm"}
     for path in sorted(root.rglob("*"), reverse=True):
         path.chmod(0o755 if path.is_dir() or str(path.relative_to(root)) in executable else 0o644)

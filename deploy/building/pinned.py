@@ -2,8 +2,8 @@
 
 Requirements are those of the wheels' metadata, versions those of deploy/constraints.txt.
 
-Every version is pinned, so nothing has to be resolved. pip itself would judge the markers of requirements
-(``python_version < "3.13"``) by the Python that it runs in, not by the one that the wheels are for.
+Every version is pinned, so nothing has to be resolved. pip itself would evaluate the markers of requirements
+(``python_version < "3.13"``) for the Python that it runs in, not for that of the wheels.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from system_packages import fail
 
 from building.tools import pins, run
 
-#: glibc of the oldest system that wheels are taken for is this one or newer: Debian 12 has 2.36.
+#: The oldest supported system has this glibc or a newer one: Debian 12 has 2.36.
 _GLIBC = 36
 _LEGACY = {"manylinux2014": 17, "manylinux2010": 12, "manylinux1": 5}
 
 
 class Target(NamedTuple):
-    """A kind of machine: CPython's version ("3.11") and the machine as uname(1) calls it ("x86_64")."""
+    """A kind of machine: CPython's version ("3.11") and the machine in uname(1)'s terms ("x86_64")."""
 
     python: str
     machine: str
 
     def markers(self) -> dict[str, str]:
-        """Values that markers of requirements may ask of it."""
+        """Values used by markers of requirements."""
         full = f"{self.python}.0"
         own = {"python_version": self.python, "python_full_version": full, "implementation_version": full}
-        here = {name: str(value) for name, value in default_environment().items()}  # CPython on Linux, as the target
+        here = {name: str(value) for name, value in default_environment().items()}  # CPython on Linux, like the target
         return {**here, **own, "platform_machine": self.machine}
 
     def pip_options(self) -> list[str]:
@@ -48,19 +48,19 @@ class Target(NamedTuple):
 
 
 def extras(wheel: Path) -> list[str]:
-    """The extras that a wheel has."""
+    """The extras of a wheel."""
     return _header(wheel, "Provides-Extra")
 
 
 def version(wheel: Path) -> str:
-    """Its version, by its name."""
+    """The version of a wheel, from its name."""
     return str(parse_wheel_filename(wheel.name)[1])
 
 
 def collect(ours: Path, wanted: frozenset[str], target: Target, cache: Path) -> dict[str, Path]:
     """Name -> wheel of all that ``ours`` needs with the ``wanted`` extras, itself included; downloads into ``cache``.
 
-    Exits with 69 for what is not pinned, not as pinned, or not to be had as a wheel for the target.
+    Exits with 69 for packages that are not pinned, not as pinned, or not available as a wheel for the target.
     """
     root = canonicalize_name(parse_wheel_filename(ours.name)[0])
     found: dict[str, Path] = {root: ours}

@@ -16,7 +16,7 @@ from system_packages import say
 from acquisition import commit as recorded
 from acquisition.errors import EXIT_NO_INPUT
 
-#: What of the source the packages are made of.
+#: Parts of the source used for the packages.
 _PARTS = (
     "acquisition", "probes", "filters", "deploy", "setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE",
     "NOTICE",
@@ -24,7 +24,7 @@ _PARTS = (
 
 
 class Source(NamedTuple):
-    """An exported source: where it lies, its commit ("" for files as they lie), time (seconds since 1970) and tags."""
+    """An exported source: its place, commit ("" for uncommitted files), time (seconds since 1970) and tags."""
 
     directory: Path
     commit: str
@@ -33,13 +33,13 @@ class Source(NamedTuple):
 
 
 def export(target: Path, revision: str, *, as_it_lies: bool = False) -> Source:
-    """The source in ``target``, with modes that depend on nobody's umask. Exits with 66 where there is no commit."""
+    """Export the source to ``target``, with modes independent of umask. Exits with 66 if there is no commit."""
     target.mkdir(parents=True)
     commit = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     if as_it_lies:
         _copy(target)
     elif commit:
-        # as a tree of its own: a whole commit may hold what is large, and attributes could change what is exported
+        # as a separate tree: a whole commit may contain large files, and attributes could change the export
         parts = _git("ls-tree", "--name-only", commit, "--", *_PARTS).decode().split("\n")[:-1]
         with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit, "--", *parts))) as archive:
             archive.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(target)
@@ -55,7 +55,7 @@ def export(target: Path, revision: str, *, as_it_lies: bool = False) -> Source:
 
 
 def _epoch(commit: str) -> int:
-    """The commit's time; where there is no commit, that of the environment."""
+    """The commit's time; without a commit, that of the environment."""
     if commit:
         return int(_git("log", "-1", "--format=%ct", commit))
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
@@ -65,16 +65,16 @@ def _epoch(commit: str) -> int:
 
 
 def _copy(target: Path) -> None:
-    """Copy the files that git knows of and would take, as they lie here."""
+    """Copy the files known to git or not ignored by it, in their current state."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *_PARTS)
     for name in filter(None, listed.decode().split("\0")):
-        if (CHECKOUT / name).is_file():  # or it was removed and not committed
+        if (CHECKOUT / name).is_file():  # otherwise removed and not committed
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(CHECKOUT / name, target / name)
 
 
 def _git(*arguments: str) -> bytes:
-    """Output of git; empty when it fails."""
+    """Output of git; empty on failure."""
     command = ["git", "-c", "safe.directory=*", "-C", str(CHECKOUT), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""SHA256SUMS of a directory, as sha256sum(1) writes and checks it."""
+"""SHA256SUMS of a directory, in the format of sha256sum(1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def digest(path: Path) -> str:
 
 
 def write(directory: Path) -> Path:
-    """The sums of all files of ``directory``, in the order of their names."""
+    """Write the sums of all files of ``directory``, ordered by name."""
     files = sorted(path for path in directory.iterdir() if path.is_file() and path.name != NAME)
     target = directory / NAME
     target.write_text("".join(f"{digest(path)}  {path.name}\n" for path in files))

@@ -1,8 +1,8 @@
 """Build tools in an environment of their own.
 
-Two builds are equal only if the same tools made them.
+Two builds are equal only if made by the same tools.
 
-They are not in deploy/constraints.txt: the checkout's environment holds what tests need, another setuptools among it.
+They are not in deploy/constraints.txt: the checkout's environment is for tests, and has another setuptools.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TOOLS = ("setuptools==84.2.1", "packaging==26.3", "pyelftools==0.33", "auditwhe
 
 
 def pins() -> dict[str, str]:
-    """Package (lower case, runs of ``-_.`` as ``-``) -> its version in deploy/constraints.txt, or as a tool."""
+    """Package (lower case, runs of ``-_.`` as ``-``) -> its version, in deploy/constraints.txt or of a tool."""
     lines = [*_TOOLS, *CONSTRAINTS.read_text().splitlines()]
     pairs = (line.partition("==") for line in lines if "==" in line)
     return {re.sub(r"[-_.]+", "-", name).lower(): version.strip() for name, _, version in pairs}
 
 
 def prepare() -> Path:
-    """The directory of the tools, made once for each Python and set of versions."""
+    """Directory of the tools, created once per Python and set of versions."""
     key = hashlib.sha256(f"{sys.version} {_TOOLS}".encode()).hexdigest()[:12]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardpulse"
     home.mkdir(parents=True, exist_ok=True)
@@ -51,9 +51,9 @@ def _make(tools: Path) -> None:
 
 
 def run(command: Sequence[str | Path], failure: str, cwd: Path | None = None, epoch: int | None = None) -> str:
-    """Output of a command. It and ``failure`` are said when it fails; exit code 69.
+    """Output of a command. On failure prints it and ``failure``, and exits with 69.
 
-    ``epoch`` is the time that it takes for now, in seconds since 1970, so that its output does not depend on the clock.
+    ``epoch``: time used as now, in seconds since 1970, so that the output does not depend on the clock.
     """
     settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"}
     if epoch is not None:
@@ -66,8 +66,8 @@ def run(command: Sequence[str | Path], failure: str, cwd: Path | None = None, ep
 
 
 def _compiler() -> dict[str, str]:
-    """How C is compiled: without what this Python's own build says of its directories (debug information, rpath), and
-    with libc named as needed even where only its start-up code is, by which auditwheel tells glibc from musl."""
+    """Settings for compiling C: without the directories of this Python's own build (debug information, rpath), and
+    with libc as a needed library even if only its start-up code is used, by which auditwheel detects glibc or musl."""
     compiler = os.environ.get("CC", "gcc")
     return {"CC": compiler, "CFLAGS": "-g0", "LDSHARED": f"{compiler} -shared",
             "LDFLAGS": "-Wl,-s -Wl,-z,relro -Wl,-z,now -Wl,--no-as-needed"}  # fmt: skip

@@ -17,10 +17,10 @@ _BACKEND = "import sys; from setuptools import build_meta; build_meta.build_whee
 
 
 def build(source: Source, out: Path) -> Path:
-    """The wheel in ``out``. Exits with 69 where a step could not be compiled, or the tag would promise too much."""
+    """Build the wheel in ``out``. Exits with 69 if a step could not be compiled, or the tag would promise too much."""
     raw = source.directory.parent / "raw"
     raw.mkdir(exist_ok=True)
-    # pip would build it in an environment with the newest setuptools of the day
+    # pip would build it in an environment with the current newest setuptools
     run([sys.executable, "-c", _BACKEND, raw], "the wheel cannot be built", source.directory, source.epoch)
     (plain,) = raw.glob("*.whl")
     with zipfile.ZipFile(plain) as content:
@@ -34,7 +34,7 @@ def build(source: Source, out: Path) -> Path:
 
 
 def _oldest(wheel: Path) -> str:
-    """The oldest systems that the wheel's symbols run on, as a tag."""
+    """Tag of the oldest systems that provide the wheel's symbols."""
     told = " ".join(run(["auditwheel", "show", wheel], "auditwheel cannot read the wheel").split())
     found = re.search(r'consistent with the following platform tag: "([^"]+)"', told)
     if not found or not found[1].startswith("manylinux"):

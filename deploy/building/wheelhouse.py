@@ -19,14 +19,14 @@ REQUIREMENTS = "requirements.txt"
 def collect(
     ours: Path, wanted: frozenset[str], targets: Sequence[Target], source: Source
 ) -> dict[Target, dict[str, Path]]:
-    """Wheels of each target for the extras, by name. Exits with 2 for an extra that there is not."""
+    """Wheels of each target for the extras, by name. Exits with 2 for an unknown extra."""
     known = pinned.extras(ours)
     if unknown := sorted(wanted - set(known)):
         say(f"error: there is no extra {', '.join(unknown)}; known are {', '.join(known)}")
         raise SystemExit(EXIT_USAGE)
     by_target = {}
     for target in targets:
-        # one directory for each: pip would take an older tag's wheel that lies there already
+        # one directory each: pip would use an existing wheel with an older tag
         cache = source.directory.parent / f"wheels-{target.python}-{target.machine}"
         by_target[target] = pinned.collect(ours, wanted, target, cache)
     return by_target
@@ -44,7 +44,7 @@ def build(ours: Path, wanted: frozenset[str], targets: Sequence[Target], source:
 
 
 def requirements(by_target: dict[Target, dict[str, Path]], ours: Path, wanted: frozenset[str]) -> str:
-    """For ``pip install --require-hashes``: each package with version, hashes of its wheels, and for which Pythons."""
+    """For ``pip install --require-hashes``: each package with version, hashes of its wheels, and its Pythons."""
     places: dict[str, dict[Target, Path]] = {}
     for target, found in by_target.items():
         for name, path in found.items():
@@ -59,7 +59,7 @@ def requirements(by_target: dict[Target, dict[str, Path]], ours: Path, wanted: f
 
 
 def _only(has: list[Target], every: list[Target]) -> str:
-    """The marker for what not every target needs."""
+    """Marker for packages not needed by every target."""
     if has == every:
         return ""
     each = (f'(python_version == "{target.python}" and platform_machine == "{target.machine}")' for target in has)
@@ -67,7 +67,7 @@ def _only(has: list[Target], every: list[Target]) -> str:
 
 
 def empty(out: Path) -> None:
-    """Only what an earlier build has left is removed: a directory with anything else is refused."""
+    """Remove only files of an earlier build: a directory with anything else is refused."""
     out.mkdir(parents=True, exist_ok=True)
     left = list(out.iterdir())
     if left and not (out / sums.NAME).exists():
@@ -78,7 +78,7 @@ def empty(out: Path) -> None:
 
 
 def default_targets(pythons: str, machines: str) -> list[Target]:
-    """Of two options, as ``3.11,3.13`` and ``x86_64``."""
+    """Targets from two options, such as ``3.11,3.13`` and ``x86_64``."""
     return [Target(python, machine) for machine in _parts(machines) for python in _parts(pythons)]
 
 

@@ -19,7 +19,7 @@ _CONTROLLER = "localhost"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Callback that Ansible loads."""
+    """Callback loaded by Ansible."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -30,16 +30,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._found: dict[str, list[str]] = {}
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        """Remember what failed; what a play goes on with, as a rescued task, is left out at the end."""
+        """Record failures; those a play recovers from, such as a rescued task, are omitted at the end."""
         if not ignore_errors:
             self._remember(result, reason_of(result.result))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        """Remember why."""
+        """Record the reason."""
         self._remember(result, unreached(result.host.get_name(), reason_of(result.result)))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The last words of a run, the controller's after those of the hosts."""
+        """Print the last lines of a run, those of the controller after those of the hosts."""
         hosts = sorted({*stats.dark, *stats.failures}, key=lambda host: (host == _CONTROLLER, host))
         for host in hosts:
             color = "normal" if host == _CONTROLLER and len(hosts) > 1 else "red"
@@ -48,7 +48,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def _remember(self, result: Any, words: str) -> None:
         host = result.host.get_name()
-        where = str(result.task.delegate_to or host)  # what fails on the controller is not the host's
+        where = str(result.task.delegate_to or host)  # failures on the controller are not the host's
         self._found.setdefault(host, []).append(words if words.startswith(where) else f"{where}: {words}")
 
 
@@ -62,10 +62,10 @@ def unreached(host: str, reason: str) -> str:
 
 
 def reason_of(result: Mapping[str, Any]) -> str:
-    """In one line; of a loop its first item that failed, of a command the last line of what it said."""
+    """Reason in one line; for a loop its first failed item, for a command the last line of its output."""
     failed = next((item for item in result.get("results", ()) if item.get("failed")), result)
     said = str(failed.get("msg") or "failed, see above")
     last = str(failed.get("stderr") or failed.get("stdout") or "").strip().rpartition("\n")[2] if "rc" in failed else ""
-    text = f"{said}: {last}".removeprefix("Task failed: ")  # a host may say anything, and a terminal shows it
+    text = f"{said}: {last}".removeprefix("Task failed: ")  # a host may send any text, and a terminal shows it
     text = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return " ".join(text.split()).strip(".: ")

@@ -1,6 +1,6 @@
 """Ansible filters for the inventory's additions to part configurations.
 
-Each text occurs once, so that the controller's command can check it before a host is touched.
+Equal texts are merged, so that the controller's command can check each one before a host is touched.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-#: Variable -> the group of its part, and the tables that the role's template has begun before its text.
+#: Variable -> group of its part, and the tables opened by the role's template before its text.
 _PARTS = {
     "probe_configuration": ("probes", "[host]\n[shards]\n"),
     "filter_configuration": ("filters", "[shards]\n"),
     "serve_configuration": ("servers", "[shards]\n[serve]\n"),
     "archive_configuration": ("archives", "[shards]\n[archive]\n"),
 }
-#: What the command says before a mistake; lines are counted with the role's tables, so that they would mislead.
+#: Prefix of the command's messages; its line numbers include the role's tables, and would mislead.
 _BEFORE = re.compile(r"^shardpulse: (error: )?(/dev/stdin:? ?(line \d+)?:? )?")
 
 
 class FilterModule:
-    """Filters that Ansible loads."""
+    """Filters loaded by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
@@ -33,14 +33,14 @@ class FilterModule:
 def configurations(
     groups: Mapping[str, Sequence[str]], hostvars: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """The texts that variables such as ``filter_configuration`` hold, each with ``variable``, ``hosts`` and ``text``,
-    the role's tables before it. Raises AnsibleFilterError with the host where a template cannot be rendered."""
+    """Texts of variables such as ``filter_configuration``, each with ``variable``, ``hosts`` and ``text``,
+    preceded by the role's tables. Raises AnsibleFilterError with the host if a template cannot be rendered."""
     found: dict[tuple[str, str], list[str]] = {}
     for variable, (group, tables) in _PARTS.items():
         for host in groups.get(group, ()):
             try:
                 text = str(hostvars[host].get(variable, ""))
-            except Exception as error:  # of whatever kind: it is the operator's template
+            except Exception as error:  # of any kind: it is the operator's template
                 raise AnsibleFilterError(f"{host}: {variable}: {error}") from error
             if text.strip():
                 found.setdefault((variable, f"{tables}\n{text}\n"), []).append(host)

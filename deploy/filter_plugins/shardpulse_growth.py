@@ -1,9 +1,9 @@
 """Ansible filters for adding and removing machines (pure).
 
-They are functions of what the shards answered and of the plan.
+They are functions of the shards' answers and of the plan.
 
-What is asked is ``shardpulse shards status --json``, as the registered result of a command; the plan is
-``shardpulse_plan``'s. Nothing is remembered between two runs.
+Answers are those of ``shardpulse shards status --json``, as the registered result of a command; the plan is
+``shardpulse_plan``'s. No state is kept between two runs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 _SLOTS = 16_384
-_FULL = 0.9  #: of what the others may hold: more would be pushed out, or refused, while partitions move
+_FULL = 0.9  #: of the others' limit: more would be evicted, or refused, while partitions move
 
 
 class FilterModule:
-    """Filters that Ansible loads."""
+    """Filters loaded by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
@@ -36,11 +36,11 @@ class FilterModule:
 def joining(
     asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], strangers: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Roles of planned servers that run and are no members, the ``strangers``.
+    """Roles of planned servers that run and are not members, the ``strangers``.
 
-    As many of them become masters as the cluster has too few, those first that are planned as masters; the others
-    become replicas. Returns ``members`` (who answers), ``masters``, ``replicas``, and ``half``: members that were about
-    to become replicas when somebody interrupted it.
+    As many as the cluster lacks masters become masters, first those planned as masters; the others become replicas.
+    Returns ``members`` (servers that answer), ``masters``, ``replicas``, and ``half``: members that were about to
+    become replicas when the run was interrupted.
     """
     rows = _serving(asked)
     alone = {row["address"] for row in rows if row["role"] == "master" and not row["slots"]}
@@ -57,10 +57,10 @@ def joining(
 
 
 def leaving(asked: Mapping[str, Any], planned: Mapping[str, Any], host: str, replicas: int) -> dict[str, list[str]]:
-    """Plan of drain.yml for the shards of a ``host`` that lives, of which each master has ``replicas`` elsewhere.
+    """Plan of drain.yml for the shards of a live ``host``, if each master has ``replicas`` elsewhere.
 
-    Returns ``problems`` (in words; the rest counts only without any), ``masters`` and ``replicas`` that leave,
-    ``free`` (servers of other hosts that follow nobody then) and ``staying`` (members of other hosts).
+    Returns ``problems`` (in words; the rest is valid only without any), ``masters`` and ``replicas`` that leave,
+    ``free`` (servers of other hosts that then follow no master) and ``staying`` (members of other hosts).
     """
     rows = _rows(asked)
     here = planned["addresses"][host]
@@ -69,7 +69,7 @@ def leaving(asked: Mapping[str, Any], planned: Mapping[str, Any], host: str, rep
     masters = [row["address"] for row in going if row["role"] != "replica"]
     free = [row for row in staying if row["replica_of"] in masters] + _alone(rows, here)
     problems = [f"{row['address']} does not answer: {row['problem']}" for row in rows if not row["answering"]]
-    # it has lost the others, or they it: nothing can be moved off it, and what it owns must not be stopped
+    # it and the others have lost contact: nothing can be moved off it, and the owner of partitions must not be stopped
     problems += [
         f"{row['address']} answers and does not see the others (its cluster is {row['cluster_state']}): "
         "wait, or see its bus"
@@ -90,9 +90,9 @@ def leaving(asked: Mapping[str, Any], planned: Mapping[str, Any], host: str, rep
 
 
 def dead(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], address: str) -> dict[str, list[str]]:
-    """Servers that replace.yml makes the shards forget: ``dead``, those at ``address``, none when all of these answer,
-    as after a run before. ``problems`` in words, and ``staying``, members that answer. Planned servers that do not
-    answer yet, or run and know nobody, are the new machine's, of a run that was interrupted."""
+    """Servers to be forgotten by the shards in replace.yml: ``dead``, those at ``address``, none if all of these
+    answer, as after an earlier run. ``problems`` in words, and ``staying``, members that answer. Planned servers that
+    do not answer yet, or run without knowing others, belong to the new machine, from an interrupted run."""
     rows = _rows(asked)
     there = [row for row in rows if _host(row["address"]) == address]
     alive = [row["address"] for row in there if row["answering"]]
@@ -107,7 +107,7 @@ def dead(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], address
         problems.append(f"no member is at {address}; who does not answer: {', '.join(others)}; correct -e dead=ADDRESS")
     if not any(row["answering"] for row in rows if row not in there):
         problems.append(f"no other shard answers: {asked.get('stderr') or 'see `shardpulse shards status`'}")
-    # members go on saying that they are well where partitions have no owner (cluster-require-full-coverage is no)
+    # members still report themselves well if partitions have no owner (cluster-require-full-coverage is no)
     elif (owned := sum(row["slots"] for row in serving if row["role"] != "replica")) != _SLOTS:
         problems.append(
             f"not all partitions are served, {_SLOTS - owned} of {_SLOTS} slots have no owner: no replica has taken "
@@ -122,8 +122,8 @@ def dead(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]], address
 
 
 def crowded(asked: Mapping[str, Any], planned: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Which master hands over to which replica (``from``, ``to``), so that each host has as many masters as it is
-    planned to have: from hosts with more of them to a replica in sync on one with fewer."""
+    """Masters to hand over to replicas (``from``, ``to``), so that each host has its planned number of
+    masters: from hosts with more of them to a replica in sync on one with fewer."""
     rows = [row for row in _rows(asked) if row["answering"]]
     wanted = _counted(_host(address) for address in planned["masters"])
     has = _counted(_host(row["address"]) for row in rows if row["slots"])
@@ -140,7 +140,7 @@ def crowded(asked: Mapping[str, Any], planned: Mapping[str, Any]) -> list[dict[s
 
 
 def restless(asked: Mapping[str, Any]) -> list[str]:
-    """Which shards do not serve, or have not yet what their masters have, in words; upgrade.yml waits for none."""
+    """Shards that do not serve, or lag behind their masters, in words; upgrade.yml waits until there are none."""
     rows = _rows(asked)
     found = [] if rows else [asked.get("stderr") or "no shard answers"]
     for row in rows:
@@ -154,8 +154,8 @@ def restless(asked: Mapping[str, Any]) -> list[str]:
 
 
 def misplaced(asked: Mapping[str, Any], planned: Mapping[str, Any], replicas: int | str) -> list[str]:
-    """Which shards do not serve, which masters have fewer than ``replicas`` in sync, and which replicas lie in the
-    failure domain of their master, in words. verify.yml demands that there is none."""
+    """Shards that do not serve, masters with fewer than ``replicas`` in sync, and replicas in the
+    failure domain of their master, in words. verify.yml requires that there are none."""
     rows = [row for row in _rows(asked) if row["answering"]]
     following = [row for row in rows if row["role"] == "replica" and row["in_sync"]]
     found = restless(asked)
@@ -176,7 +176,7 @@ def misplaced(asked: Mapping[str, Any], planned: Mapping[str, Any], replicas: in
 
 def unsettled(asked: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
     """Problems of the pipeline, from the result of ``shardpulse status --json``. A silent probe of a host that is not
-    one of ``hosts`` does not count: it may be dead, and is remembered for ten minutes."""
+    one of ``hosts`` does not count: it may be dead, and is listed for ten minutes."""
     try:
         told = json.loads(asked.get("stdout") or "{}")
     except ValueError:
@@ -196,8 +196,8 @@ def _is_stranger(about: str, hosts: Sequence[str]) -> bool:
 
 
 def stale(found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The ports of a host's shards, replicas first, whose processes run what has been replaced: another server,
-    configuration or unit lies there by now. ``found`` is of ``host_facts``, ``instances`` of the plan."""
+    """The ports of a host's shards, replicas first, with processes that are out of date: server,
+    configuration or unit has been replaced. ``found`` is from ``host_facts``, ``instances`` from the plan."""
     ports = [one["port"] for one in sorted(instances, key=lambda one: one["role"] == "master")]
     return [port for port in ports if found["units"].get(f"shardpulse-shard@{port}.service", {}).get("stale")]
 
@@ -206,7 +206,7 @@ def _unheld(
     going: Sequence[Mapping[str, Any]], staying: Sequence[Mapping[str, Any]], free: Sequence[Mapping[str, Any]],
     planned: Mapping[str, Any], host: str, replicas: int,
 ) -> list[str]:  # fmt: skip
-    """Why the masters that stay cannot take what ``going`` holds."""
+    """Reasons the remaining masters cannot take the data of ``going``."""
     owning = [row for row in staying if row["slots"]]
     if not owning:
         return [f"{host} holds everything: put another machine into shards first, grow.yml"]
@@ -220,7 +220,7 @@ def _unheld(
         )
     used = sum(row["memory_bytes"] for row in (*going, *owning) if row["slots"])
     limit = sum(row["memory_limit_bytes"] for row in owning)
-    if used > _FULL * limit and all(row["memory_limit_bytes"] for row in owning):  # 0 is no limit
+    if used > _FULL * limit and all(row["memory_limit_bytes"] for row in owning):  # 0: no limit
         problems.append(
             f"without {host} the masters may hold {limit >> 20} MiB, and {used >> 20} are used: raise "
             "redis_shard_maxmemory, or put another machine into shards first, grow.yml"
@@ -231,8 +231,8 @@ def _unheld(
 def _lacking(
     owning: Sequence[Mapping[str, Any]], servers: Sequence[Mapping[str, Any]], together: Sequence[str], replicas: int
 ) -> int:
-    """How many replicas cannot be placed: a server serves one master of another place, and a place has one replica of a
-    master. What the masters of each place can get, and what all can (the flow from servers to masters is no more)."""
+    """Number of replicas that cannot be placed: a server serves one master of another place, and a place has one
+    replica of it. Maximum shortfall over the masters of each place, and of all (no other cut limits the flow more)."""
     masters = _counted(_together(_host(row["address"]), together) for row in owning)
     has = _counted(_together(_host(row["address"]), together) for row in servers)
     total = sum(masters.values())
@@ -243,7 +243,7 @@ def _lacking(
 
 
 def _alone(rows: Sequence[Mapping[str, Any]], here: str) -> list[Mapping[str, Any]]:
-    """Servers of other hosts that run and know nobody: what an interrupted run has freed."""
+    """Servers of other hosts that run without knowing others: freed by an interrupted run."""
     return [
         row
         for row in rows

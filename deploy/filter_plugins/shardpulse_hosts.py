@@ -1,6 +1,6 @@
 """Ansible filters that describe problems of hosts and of shard answers (pure).
 
-They are functions of what was found there and of the plan (``shardpulse_plan``).
+They are functions of the facts found there and of the plan (``shardpulse_plan``).
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-#: Of /etc/os-release.
+#: From /etc/os-release.
 SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13"}
 _SLOTS = 16_384
-#: In words of the product: the server is of another authority, or the password is not the user's.
+#: In words of the product: the server has another authority, or the password is not the user's.
 _FOREIGN = ("has a certificate from an authority that is not in", "WRONGPASS")
 _OVER = "has a certificate that has expired"
-_BUS = 10_000  #: above its port a shard listens for the others
-_ROOM = 32 << 20  #: bytes that a file system has to have free for configurations and data
+_BUS = 10_000  #: offset from a shard's port to its port for other shards
+_ROOM = 32 << 20  #: bytes that a file system must have free for configurations and data
 
 
 class FilterModule:
-    """Filters that Ansible loads."""
+    """Filters loaded by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
@@ -43,13 +43,13 @@ class FilterModule:
 
 
 def bare(facts: str) -> dict[str, str]:
-    """``KEY=VALUE`` lines, as a shell prints them: what was found on a host before Python is known to be there."""
+    """``KEY=VALUE`` lines printed by a shell: facts of a host before Python is known to exist there."""
     pairs = (line.strip().partition("=") for line in facts.splitlines() if "=" in line)
     return {key: value.strip('"') for key, _, value in pairs}
 
 
 def unfit(facts: str) -> list[str]:
-    """Why the roles can do nothing with a host, from ``KEY=VALUE`` lines that its shell printed: system and version,
+    """Reasons the roles cannot handle a host, from ``KEY=VALUE`` lines printed by its shell: system and version,
     python, uid, sudo, systemd."""
     found = bare(facts)
     system = (found.get("os", "?"), found.get("version", "?"))
@@ -66,8 +66,8 @@ def unfit(facts: str) -> list[str]:
 
 
 def clock(found: Mapping[str, Any], received: float, allowed: float, synchronised: bool) -> list[str]:
-    """Problems of a host's clock: ``found["sent"]`` and ``received`` are the controller's before and after
-    ``found["time"]`` was read, so that how long asking took does not count."""
+    """Problems of a host's clock: ``found["sent"]`` and ``received`` are the controller's clock before and after
+    ``found["time"]`` was read, so that the duration of the query does not count."""
     off = min(found["time"] - found["sent"], 0.0) or max(found["time"] - received, 0.0)
     if abs(off) > allowed:
         word = "behind" if off < 0 else "ahead of"
@@ -81,7 +81,7 @@ def clock(found: Mapping[str, Any], received: float, allowed: float, synchronise
 
 
 def full(found: Mapping[str, Any], wheels: int) -> list[str]:
-    """File systems of a host without enough space; ``wheels`` are the bytes of what is yet to be installed in /opt,
+    """File systems of a host without enough space; ``wheels``: bytes still to be installed in /opt,
     which take six times as much unpacked and compiled."""
     return [
         f"the disk of {path} has {free >> 20} MiB free, {needed >> 20} are needed: make room there"
@@ -91,8 +91,8 @@ def full(found: Mapping[str, Any], wheels: int) -> list[str]:
 
 
 def uninstallable(found: Mapping[str, Any], lacking: Mapping[str, Sequence[str]]) -> list[str]:
-    """Why packages or the environment of a host cannot be installed. ``lacking``: of which projects the pack for this
-    host has no wheel, by Python and machine, as the module ``wheelhouse`` returns it."""
+    """Reasons packages or the environment of a host cannot be installed. ``lacking``: projects without a wheel in the
+    pack for this host, by Python and machine, as returned by the module ``wheelhouse``."""
     problems = [f"its packages cannot be installed: {found['unpackaged']}"] if found["unpackaged"] else []
     python = ".".join(map(str, found["python"]))
     names = ", ".join(lacking.get(f"{python} {found['machine']}", ()))
@@ -105,7 +105,7 @@ def uninstallable(found: Mapping[str, Any], lacking: Mapping[str, Sequence[str]]
 
 
 def taken(found: Mapping[str, Any], ports: Mapping[Any, str]) -> list[str]:
-    """Which ``ports`` (port -> the unit that shall listen there, or how its name begins) somebody else has."""
+    """Those ``ports`` (port -> unit that is to listen there, or prefix of its name) that are in use by others."""
     owners = {port: found["ports"].get(str(port)) for port in ports}
     return [
         f"port {port} is taken by {owner}: end it, or choose another port"
@@ -117,8 +117,8 @@ def taken(found: Mapping[str, Any], ports: Mapping[Any, str]) -> list[str]:
 def unheld(
     found: Mapping[str, Any], instances: Sequence[Mapping[str, Any]], address: str, memory: int, quiet: bool = False
 ) -> list[str]:
-    """Why a host cannot hold its shards: ``instances`` of the plan at ``address``, of ``memory`` bytes each; ``quiet``:
-    interrupts shall go to cores without shards."""
+    """Reasons a host cannot hold its shards: ``instances`` of the plan at ``address``, of ``memory`` bytes each;
+    ``quiet``: interrupts are to go to cores without shards."""
     units = {one["port"]: f"shardpulse-shard@{one['port']}.service" for one in instances}
     problems = taken(found, units | {port + _BUS: unit for port, unit in units.items()})
     missing = sorted({one["core"] for one in instances} - set(found["cores"]))
@@ -144,14 +144,14 @@ def unheld(
 
 
 def refused(asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Refusals of running shards to accept the controller's secrets, from results of ``shards status --json``: that
-    they are of another authority, or do not know a password. What else may be wrong with a shard is not checked
+    """Refusals by running shards of the controller's secrets, from results of ``shards status --json``: another
+    authority, or an unknown password. Other problems of a shard are not checked
     here."""
     return [text for text in _said(asked) if any(mark in text for mark in _FOREIGN)]
 
 
 def expired(asked: Sequence[Mapping[str, Any]], planned: Mapping[str, Any]) -> list[str]:
-    """Hosts whose running shards present an expired certificate, from the same results."""
+    """Hosts with running shards that present an expired certificate, from the same results."""
     told = _said(asked)
     return [
         f"{host}: its running shards show a certificate that has expired"
@@ -161,8 +161,8 @@ def expired(asked: Sequence[Mapping[str, Any]], planned: Mapping[str, Any]) -> l
 
 
 def ending(shown: Mapping[str, Any], planned: Mapping[str, Any]) -> list[str]:
-    """The lines of ``certificates show`` that are about a certificate which ends, with the name of its host before
-    them, and what went wrong."""
+    """Lines of ``certificates show`` about certificates that expire soon, each with the name of its host in
+    front, and errors."""
     hosts = {address: host for host, address in planned["addresses"].items()}
     lines = [line for line in shown.get("stdout_lines", ()) if not line.endswith("; valid")]
     names = [hosts.get(line.partition(".pem: ")[0].rpartition("/")[2], "") for line in lines]
@@ -181,7 +181,7 @@ def _said(asked: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def strangers(asked: Mapping[str, Any], planned: Mapping[str, Sequence[str]]) -> list[str]:
     """Planned shards that are not members of the cluster, from the result of ``shards status --json``; all of them
-    where it has no cluster yet."""
+    if there is no cluster yet."""
     wanted = [*planned["masters"], *planned["replicas"]]
     rows = _rows(asked)
     known = {row["address"] for row in rows if row["answering"] and row["cluster_state"] == "ok"}
@@ -197,7 +197,7 @@ def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping[str, str]) -> list[str]:
-    """Problems of units and files of a host that should be well. ``wanted``: unit -> list of CPUs that it has to be on,
+    """Problems of units and files of a host that should be well. ``wanted``: unit -> list of required CPUs,
     "" for any; ``secrets``: file -> "MODE OWNER GROUP"."""
     problems = []
     for name, cpus in wanted.items():
@@ -220,7 +220,7 @@ def unwell(found: Mapping[str, Any], wanted: Mapping[str, str], secrets: Mapping
 
 
 def stopping(found: Mapping[str, Any]) -> list[str]:
-    """The units of a host in the order in which they end: senders before what they send to, the firewall last."""
+    """Units of a host in stopping order: senders before their receivers, the firewall last."""
     ranks = ("probe", "serve", "archive", "filter", "shard@", "firewall", "interrupts")
     names = [name for name, unit in found["units"].items() if name.startswith("shardpulse-") and _exists(unit)]
 
@@ -232,7 +232,7 @@ def stopping(found: Mapping[str, Any]) -> list[str]:
 
 
 def leftovers(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Files that ``host_files`` has to remove of a host: all that the roles and the units have made, and the mask."""
+    """Files that ``host_files`` must remove from a host: all those created by the roles and the units, and the mask."""
     servers = {name: unit for name, unit in found["units"].items() if name.endswith("-server.service")}
     masks = [f"/etc/systemd/system/{name}" for name, unit in servers.items() if unit.get("UnitFileState") == "masked"]
     return [{"path": path, "kind": "absent"} for path in [*found["places"], *masks]]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 GROUPS = ("shards", "filters", "servers", "archives", "probes", "observers")
-#: Of parts that need an environment: the extra of the package.
+#: Extra of the package by part, for parts with an environment.
 EXTRAS = {"archives": "archive", "filters": "filter", "probes": "probe", "servers": "serve"}
 _LAST_PORT = 55_535  #: the bus has its port + 10000
 _MOST_CORES = 4_096
-_REPLICAS_AT = 100  #: above a master's port, and the next replica of the same core as much above that
+_REPLICAS_AT = 100  #: offset from a master's port, and again for each further replica of the same core
 
 
 class Place(NamedTuple):
-    """Where a shard lies."""
+    """Place of a shard."""
 
     host: str
     address: str
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 class FilterModule:
-    """Filters that Ansible loads."""
+    """Filters loaded by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters by name."""
@@ -36,12 +36,12 @@ def plan(
     """Planned shards, from the inventory's groups and variables.
 
     A host of ``shards`` has a master per entry of its ``redis_shard_cores``; each master has ``replicas`` replicas, on
-    hosts of other failure domains in turn. Returns ``problems`` (in words; the rest counts only without any),
-    ``groups`` (those that the roles know), ``masters`` and ``replicas`` (addresses, as ``shards form`` wants them),
-    ``instances`` (by host: port, core and role; they stay what they are when hosts, or entries of
-    ``redis_shard_cores``, come after them), ``addresses`` (by host), ``parts`` (the roles of each host),
-    ``environment`` (the name of each host's, "" for none), ``extras`` (of each environment) and ``together`` (addresses
-    of hosts that may fail at once, with commas between them).
+    hosts of other failure domains in turn. Returns ``problems`` (in words; the rest is valid only without any),
+    ``groups`` (those known to the roles), ``masters`` and ``replicas`` (addresses, in the form of ``shards form``),
+    ``instances`` (by host: port, core and role; unchanged when hosts, or entries of
+    ``redis_shard_cores``, are appended), ``addresses`` (by host), ``parts`` (the roles of each host),
+    ``environment`` (the name of each host's, "" for none), ``extras`` (of each environment) and ``together``
+    (comma-separated addresses of hosts that may fail at once).
     """
     named = sorted({host for group in GROUPS for host in groups.get(group, ())})
     addresses = {host: address_of(host, hostvars[host]) for host in named}
@@ -91,8 +91,8 @@ def plan(
 
 
 def running(planned: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Addresses of the planned shards whose units run, from what ``host_facts`` found on their hosts; those of hosts
-    that were not looked at are left out."""
+    """Addresses of the planned shards with running units, according to ``host_facts`` of their hosts, without
+    hosts that were not examined."""
     found = []
     for host, instances in planned["instances"].items():
         units = hostvars[host].get("common_found", {}).get("host", {}).get("units", {})
@@ -104,7 +104,7 @@ def running(planned: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]
 
 
 def address_of(host: str, variables: Mapping[str, Any]) -> str:
-    """By what other hosts reach this one."""
+    """Address of this host for other hosts."""
     return str(variables.get("shardpulse_address") or variables.get("ansible_host") or host)
 
 
@@ -189,13 +189,13 @@ def _reserved(host: str, cores: list[int] | None, variables: Mapping[str, Any]) 
 
 
 def _replicas(masters: Sequence[Place], count: int) -> tuple[list[Place], list[str]]:
-    """For each master in turn a place elsewhere, ``count`` times over: the order of ``shards form``."""
+    """For each master in turn a place elsewhere, repeated ``count`` times: the order of ``shards form``."""
     chosen: list[Place] = []
     load: dict[tuple[str, int], int] = {}
     used: dict[int, set[str]] = {number: {master.domain} for number, master in enumerate(masters)}
     for _ in range(count):
         for number, master in enumerate(masters):
-            # beginning after the master, so that neighbours' replicas lie on different hosts
+            # starting after the master, so that neighbours' replicas are on different hosts
             rotated = [masters[(number + step) % len(masters)] for step in range(1, len(masters))]
             free = [other for other in rotated if other.domain not in used[number]]
             if not free:
@@ -212,14 +212,14 @@ def _replicas(masters: Sequence[Place], count: int) -> tuple[list[Place], list[s
 
 
 def _port_of_replica(instances: Mapping[str, list[dict[str, Any]]], place: Place, master: int) -> int:
-    """The port of the next replica on a core whose own master listens at ``master``: it stays the same when cores or
-    hosts come after it, so that no running shard changes."""
+    """Port of the next replica on a core with its own master at port ``master``: it does not change when cores or
+    hosts are appended, so that no running shard changes."""
     level = len([one for one in instances[place.host] if one["core"] == place.core and one["role"] == "replica"])
     return master + _REPLICAS_AT * (1 + level)
 
 
 def _enter(instances: dict[str, list[dict[str, Any]]], place: Place, port: int, role: str) -> str:
-    """Enter a shard on its host; its address."""
+    """Add a shard to its host; returns its address."""
     instances[place.host].append({"port": port, "core": place.core, "role": role})
     return _at(place.address, port)
 

@@ -4,7 +4,7 @@
 Readers of the shards run on the six.
 
 As Ansible's dynamic inventory (`ansible-playbook -i inventories/hundred.py site.yml`) it prints JSON. It shows that an
-inventory of thousands is a loop: read your machines from where you keep them. $SHARDPULSE_WATCHED: another number.
+inventory of thousands is a loop: read your machines from wherever you list them. $SHARDPULSE_WATCHED: another number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHARDS = 6  #: machines, with four cores of shards each
 
 
 def inventory(watched: int) -> dict[str, Any]:
-    """The inventory, as Ansible reads it."""
+    """The inventory in Ansible's format."""
     pulses = [f"pulse-{number}" for number in range(1, SHARDS + 1)]
     hosts = [f"host-{number:04}" for number in range(1, watched + 1)]
     variables = {name: {"ansible_host": f"198.51.100.{number}"} for number, name in enumerate(pulses, 1)}

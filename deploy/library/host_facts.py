@@ -1,4 +1,4 @@
-"""Ansible module: facts that the roles need of a host, in one call.
+"""Ansible module: facts of a host for the roles, in one call.
 
 It changes nothing.
 
@@ -61,7 +61,7 @@ _UNIT_FILES = (
     "/etc/systemd/system/multi-user.target.wants/shardpulse*.service",
 )
 _PATTERNS = ("shardpulse*", "valkey-server.service", "redis-server.service", "prometheus.service", "irqbalance.service")
-#: What roles and units make outside of /etc/shardpulse.
+#: Files created by roles and units outside of /etc/shardpulse.
 _PLACES = (
     "/etc/shardpulse", "/etc/systemd/system/shardpulse*", "/etc/sysctl.d/60-shardpulse.conf",
     "/etc/systemd/system/irqbalance.service.d/shardpulse.conf",
@@ -69,19 +69,19 @@ _PLACES = (
     "/etc/systemd/journald.conf.d/shardpulse.conf", "/etc/prometheus/shardpulse*", "/opt/shardpulse",
     "/usr/local/bin/shardpulse", "/var/lib/shardpulse*", "/run/shardpulse*", "/var/tmp/shardpulse*",
 )  # fmt: skip
-#: CPUs that services may have; all that there are where no cgroup keeps some back.
+#: CPUs available to services; all of them unless a cgroup reserves some.
 _CPUS = (
     "/sys/fs/cgroup/system.slice/cpuset.cpus.effective",
     "/sys/fs/cgroup/cpuset.cpus.effective",
     "/sys/devices/system/cpu/online",
 )
-_WRITTEN = ("/etc", "/opt", "/var/lib")  #: whose file systems need room
+_WRITTEN = ("/etc", "/opt", "/var/lib")  #: directories whose file systems need space
 _APT_LISTS = [
     "apt-get", "-qq", "-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o",
     "APT::Update::Error-Mode=any", "update",
 ]  # fmt: skip
 _APT_TRIES = ["apt-get", "-qq", "--simulate", "--no-install-recommends", "install"]
-_SAID = 400  #: characters of apt's words at most
+_SAID = 400  #: maximum of characters of apt's output
 _LISTENS = "0A"  #: state of a socket in /proc/net/tcp
 _ETC = "/etc/shardpulse"
 _ENVIRONMENTS = "/opt/shardpulse"
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def look(packages: list[str]) -> dict[str, Any]:
-    """Everything."""
+    """All facts."""
     return {
         "time": time.time(),
         "uid": os.geteuid(),
@@ -124,7 +124,7 @@ def look(packages: list[str]) -> dict[str, Any]:
 
 
 def cores(text: str) -> list[int]:
-    """The numbers of a list of CPUs such as ``0-3,8`` (cpuset(7))."""
+    """Numbers in a list of CPUs such as ``0-3,8`` (cpuset(7))."""
     found: list[int] = []
     for part in text.strip().split(","):
         if part:
@@ -134,7 +134,7 @@ def cores(text: str) -> list[int]:
 
 
 def listening(text: str) -> dict[str, int]:
-    """Inode of the socket -> port, of what listens, from the text of /proc/net/tcp or tcp6."""
+    """Inode of the socket -> port of listening sockets, from the text of /proc/net/tcp or tcp6."""
     found = {}
     for line in text.splitlines()[1:]:
         words = line.split()
@@ -144,13 +144,13 @@ def listening(text: str) -> dict[str, int]:
 
 
 def environment_in(maps: str) -> str:
-    """Of which environment below /opt/shardpulse a process has libraries, from its /proc/PID/maps; "" for none."""
+    """Environment below /opt/shardpulse with libraries in use by a process, from its /proc/PID/maps; "" for none."""
     found = re.search(rf"{_ENVIRONMENTS}/([^/\s]+)/", maps)
     return found[1] if found else ""
 
 
 def refusal(packages: list[str]) -> str:
-    """Why apt would not install packages, in its words; "" where it would, or where another apt keeps it from looking.
+    """Reason apt would not install packages, in its words; "" if it would, or if another apt prevents the check.
     Nothing is installed; the lists of packages are read again."""
     environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     for words in (_APT_LISTS, [*_APT_TRIES, *packages]):
@@ -183,13 +183,13 @@ def _owner(pid: str) -> str:
     found = re.search(r"/([^/\n]+\.service)(?:/|$)", _read(f"/proc/{pid}/cgroup"), re.MULTILINE)
     if found:
         return found[1].replace("\\x2d", "-")
-    name = _read(f"/proc/{pid}/comm").strip()  # a process may call itself anything, and a terminal shows it
+    name = _read(f"/proc/{pid}/comm").strip()  # a process may have any name, and a terminal shows it
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
 
 
 def _units() -> dict[str, dict[str, Any]]:
     shown = ["systemctl", "show", "--no-pager", "--timestamp=unix", "-p", ",".join(_PROPERTIES)]
-    # a pattern knows what is loaded only, and one that was stopped in order is not
+    # a pattern matches only loaded units, which excludes one stopped in order
     placed = {os.path.basename(path) for pattern in _UNIT_FILES for path in glob.glob(pattern)}
     text = _output([*shown, *_PATTERNS, *sorted(name for name in placed if "@." not in name)])
     found = {}
@@ -206,7 +206,7 @@ def _units() -> dict[str, dict[str, Any]]:
 
 
 def _is_stale(unit: str, pid: str, began: str) -> bool:
-    """Whether a shard's process is of a program that was replaced, or older than its configuration or its unit;
+    """Whether a shard's process is of a replaced program, or older than its configuration or its unit;
     ``began`` is @ and the second of its start."""
     port = re.fullmatch(r"shardpulse-shard@(\d+)\.service", unit)
     if port is None or pid == "0":
@@ -217,7 +217,7 @@ def _is_stale(unit: str, pid: str, began: str) -> bool:
     except OSError:
         return False
     changed = [os.path.getmtime(path) for path in _read_at_start(port[1]) if os.path.exists(path)]
-    # both in whole seconds: what is written is written before it is started
+    # both in whole seconds: files are written before the start
     return any(int(one) > int(began.lstrip("@") or 0) for one in changed)
 
 
@@ -227,7 +227,7 @@ def _read_at_start(port: str) -> list[str]:
 
 
 def _cpus(pid: str) -> list[str]:
-    """The sets of CPUs on which the threads of a process may run."""
+    """CPU sets on which the threads of a process may run."""
     lists = set()
     for path in glob.glob(f"/proc/{pid}/task/*/status") if pid != "0" else []:
         found = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(path), re.MULTILINE)
@@ -258,13 +258,13 @@ def _name(find: Any, number: int) -> str:
 
 
 def _package(name: str) -> str:
-    """Whether it is installed, and may change: installed, hold, or nothing."""
+    """Whether it is installed and may change: installed, hold, or nothing."""
     words = _output(["dpkg-query", "-W", "-f", "${Status}", name]).split()
     return {"hold": "hold"}.get(words[0], "installed") if words[1:] == ["ok", "installed"] else ""
 
 
 def _addresses() -> list[str]:
-    """Of all interfaces, where ip(8) is."""
+    """Addresses of all interfaces, if ip(8) is available."""
     return re.findall(r"\binet6? ([0-9a-fA-F.:]+)", _output(["ip", "-o", "address"]))
 
 
@@ -274,7 +274,7 @@ def _memory(text: str) -> int:
 
 
 def _free(path: str) -> int:
-    """Bytes that are free where a path lies, -1 where that is not known."""
+    """Free bytes on the file system of a path, -1 if unknown."""
     try:
         return shutil.disk_usage(path).free
     except OSError:

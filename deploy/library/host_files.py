@@ -54,12 +54,12 @@ paths: {description: What has changed., type: list, elements: str, returned: alw
 """
 
 _MODES = {"file": 0o644, "directory": 0o755}
-_SHOWN_BYTES = 100_000  #: a longer file is not shown as a difference
+_SHOWN_BYTES = 100_000  #: longer files are not shown as a difference
 
 
 class Module(AnsibleModule):  # type: ignore[misc]
-    """It writes to the host's journal which files were requested, and never their content: Ansible hides a secret there
-    only where it stands as it is, and one that ends with a newline stands escaped in the list of files."""
+    """Writes the names of requested files to the host's journal, never their content: Ansible hides a secret there
+    only in its literal form, and one that ends with a newline is escaped in the list of files."""
 
     def _log_invocation(self) -> None:
         self.log(f"files: {' '.join(str(file['path']) for file in self.params['files'])}")
@@ -99,10 +99,10 @@ def main() -> None:
 
 
 def settle(wanted: dict[str, Any], check: bool = False) -> dict[str, str] | None:
-    """Make one path what is ``wanted``, unless ``check``; the difference, or None where there was none.
+    """Make one path as ``wanted``, unless ``check``; returns the difference, or None if there was none.
 
-    A file is written beside its place and moved there, with owner and mode, so nobody sees half of it or reads a
-    secret before it is closed. Raises Refused, OSError.
+    A file is written next to its place and moved there, with owner and mode, so no one sees half of it or reads a
+    secret before it is protected. Raises Refused, OSError.
     """
     path = wanted["path"]
     before = look(path)
@@ -219,7 +219,7 @@ def _gid(name: str) -> int:
 
 
 def _shown(state: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """For --diff: a secret, and what is no text, by its size only."""
+    """For --diff: secrets and files that are not text, by size only."""
     lines = [state["kind"]]
     if "mode" in state:
         lines.append(f"owner {state['uid']}:{state['gid']} mode {state['mode']:04o}")

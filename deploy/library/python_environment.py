@@ -36,7 +36,7 @@ RETURN = """
 directory: {description: The environment., type: str, returned: success}
 """
 
-_DONE = "complete"  #: a file that is there when everything is
+_DONE = "complete"  #: a file that exists when everything is in place
 
 
 class Refused(Exception):
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def make(directory: Path, archive: Path, requirement: str) -> None:
-    """The environment, from its beginning. Raises Refused, OSError, TarError."""
+    """Create the environment from scratch. Raises Refused, OSError, TarError."""
     if directory.exists():
         shutil.rmtree(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def make(directory: Path, archive: Path, requirement: str) -> None:
 
 
 def unpack(packed: tarfile.TarFile, directory: Path) -> None:
-    """The wheels, whatever directories their names may hold: Debian 12's Python has no filters for extractall yet."""
+    """Extract the wheels, ignoring directories in their names: Debian 12's Python has no filters for extractall yet."""
     for member in packed:
         file = packed.extractfile(member)
         if file is not None:
@@ -90,7 +90,7 @@ def unpack(packed: tarfile.TarFile, directory: Path) -> None:
 
 
 def point(link: Path, target: str) -> None:
-    """Make the link lead to ``target`` at once."""
+    """Make the link point to ``target``, atomically."""
     temporary = link.with_name(".current")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
@@ -98,8 +98,8 @@ def point(link: Path, target: str) -> None:
 
 
 def remove_others(root: Path, name: str, before: str, kept: int) -> None:
-    """All environments but this one and ``kept`` others: the one that was in use ``before``, which parts may still run,
-    then the newest."""
+    """Remove all environments except this one and ``kept`` others: the one in use ``before``, which parts may still
+    run, then the newest."""
     others = [entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink() and entry.name != name]
     newest = sorted(others, key=lambda entry: (entry.name == before, entry.stat().st_mtime), reverse=True)
     for entry in newest[kept:]:

@@ -1,6 +1,6 @@
 """Ansible module (controller): wheel archives for each kind of host.
 
-It takes from a directory of wheels what each kind needs.
+It selects the wheels for each kind from a directory.
 
 It imports the standard library, Ansible's own, and packaging, which ansible-core needs as well.
 """
@@ -46,7 +46,7 @@ packs:
 """
 
 
-#: For which hosts requirements are taken, whatever the controller is.
+#: Hosts for which requirements are evaluated, whatever the controller is.
 _HOSTS = [
     {"python_version": version, "python_full_version": f"{version}.0", "platform_machine": machine,
      "sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "implementation_name": "cpython"}
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def keep(wheels: list[Path], packed: Path) -> dict[str, Any]:
-    """The archive of these wheels, made where it is missing, its name and how large it is."""
+    """The archive of these wheels, created if missing, with its name and size."""
     name = digest(wheels)
     archive = packed / f"{name}.tar"
     if not archive.exists():
@@ -100,14 +100,14 @@ def requirements_of(wheel: Path) -> list[str]:
 
 
 def needed(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -> list[Path]:
-    """The wheels that the product with these extras needs on any host, from what each wheel requires."""
+    """Wheels needed by the product with these extras on any host, from the requirements of each wheel."""
     names = _names(requirements, extras, _HOSTS)
     return sorted(wheel for wheel in requirements if _name(wheel) in names)
 
 
 def lacking(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -> dict[str, list[str]]:
-    """The projects that the product with these extras needs and of which no wheel runs on a host, by its Python and its
-    machine, as ``3.11 x86_64``; those hosts only that lack something."""
+    """Projects needed by the product with these extras without a wheel for a host, by its Python and its
+    machine, such as ``3.11 x86_64``; only hosts that lack something."""
     found = {}
     for host in _HOSTS:
         there = {_name(wheel) for wheel in requirements if _runs(wheel, host)}
@@ -118,7 +118,7 @@ def lacking(requirements: Mapping[Path, Sequence[str]], extras: Sequence[str]) -
 
 
 def _runs(wheel: Path, host: Mapping[str, str]) -> bool:
-    """Whether a wheel's tags are of such a host."""
+    """Whether a wheel's tags match such a host."""
     _, minor = map(int, host["python_version"].split("."))
 
     def fits(tag: Tag) -> bool:
@@ -134,7 +134,7 @@ def _runs(wheel: Path, host: Mapping[str, str]) -> bool:
 def _names(
     requirements: Mapping[Path, Sequence[str]], extras: Sequence[str], hosts: Sequence[Mapping[str, str]]
 ) -> set[str]:
-    """The projects that the product with these extras needs on any of the hosts, itself too."""
+    """Projects needed by the product with these extras on any of the hosts, including itself."""
     told: dict[str, list[Requirement]] = {}
     for wheel, lines in requirements.items():
         told.setdefault(_name(wheel), []).extend(map(Requirement, lines))
@@ -160,7 +160,7 @@ def _name(wheel: Path) -> str:
 
 
 def digest(wheels: list[Path]) -> str:
-    """Digest of this set of wheels: of their names and contents."""
+    """Digest of this set of wheels, from their names and contents."""
     total = hashlib.sha256()
     for wheel in wheels:
         total.update(f"{wheel.name} {hashlib.sha256(wheel.read_bytes()).hexdigest()}\n".encode())
@@ -168,7 +168,7 @@ def digest(wheels: list[Path]) -> str:
 
 
 def pack(wheels: list[Path], archive: Path) -> None:
-    """Write the archive beside its place, and move it there."""
+    """Write the archive next to its place, and move it there."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=archive.parent)
     with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w", dereference=True) as packed:

@@ -30,7 +30,7 @@ _raw: {description: What they say., type: list, elements: str}
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """Lookup that Ansible loads."""
+    """Lookup loaded by Ansible."""
 
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[str]:
         """The texts."""
@@ -42,5 +42,5 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         if not path:
             raise AnsibleLookupError(f"there is no template {name}")
         text = self._loader.get_text_file_contents(path)
-        # a template's last newline is the file's, which Jinja would take away
+        # a template's last newline belongs to the file, but Jinja would remove it
         return str(self._templar.template(trust_as_template("#jinja2: keep_trailing_newline: True\n" + text)))

@@ -1,6 +1,6 @@
 """Ansible lookup: files of a host's shards, rendered on the controller.
 
-Their form is that of ``host_files``.
+They have the form of ``host_files``.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _raw: {description: Files., type: list, elements: dict}
 """
 
 _UNIT = "/etc/systemd/system/shardpulse-shard@"
-_ETC = "/etc/shardpulse/shard"  #: and a dash and the port
+_ETC = "/etc/shardpulse/shard"  #: followed by a dash and the port
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """Lookup that Ansible loads."""
+    """Lookup loaded by Ansible."""
 
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[dict[str, str]]:
         """The files."""
@@ -96,7 +96,7 @@ def files(
 
 
 def _rendered(command: list[str]) -> dict[str, Any]:
-    """All that the host's shards need, by one start of the command."""
+    """Everything needed by the host's shards, from one run of the command."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise AnsibleLookupError(f"{' '.join(command[:4])} ended with {done.returncode}: {done.stderr.strip()}")

@@ -32,16 +32,16 @@ _raw: {description: "A sentence for each of them, and one about names of one's o
 """
 
 _ROLES = Path(__file__).parents[1] / "roles"
-_ANSIBLES = ("ansible_*", "inventory_*")  #: variables that are Ansible's
-_YAML = (".yml", ".yaml", ".json")  #: endings of files that hold groups
+_ANSIBLES = ("ansible_*", "inventory_*")  #: variables of Ansible itself
+_YAML = (".yml", ".yaml", ".json")  #: suffixes of files with groups
 _KEYS = ("hosts", "vars", "children")  #: of a group there
-_GROUPS = ("all", "ungrouped")  #: that every inventory has
-_NEAR = 0.65  #: of difflib's ratio: what is less alike is no typing error
-_NAMED = 3  #: hosts and groups at most that a sentence about a variable names
+_GROUPS = ("all", "ungrouped")  #: present in every inventory
+_NEAR = 0.65  #: of difflib's ratio: less similar names are not typing errors
+_NAMED = 3  #: maximum of hosts and groups named in a sentence about a variable
 
 
 class Named(NamedTuple):
-    """A name, a sentence about it for when it is unknown, with ``{}`` in its place, and what it should be one of."""
+    """A name, a sentence for the case that it is unknown, with ``{}`` in its place, and the list of valid names."""
 
     name: str
     sentence: str
@@ -49,7 +49,7 @@ class Named(NamedTuple):
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """Lookup that Ansible loads."""
+    """Lookup loaded by Ansible."""
 
     def run(self, terms: list[Any], variables: Any = None, **options: Any) -> list[str]:
         """The sentences, each once."""
@@ -77,20 +77,20 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         return [*sentences, hint] if sentences else []
 
     def _variables(self, entity: Any, inventory: Any, playbooks: Path) -> dict[str, Any]:
-        """The variables that are of this group or host itself, from the inventory and from files beside it."""
+        """Variables of this group or host itself, from the inventory and from files next to it."""
         beside = get_vars_from_inventory_sources(self._loader, inventory._sources, [entity], "task")
         return {**entity.vars, **beside, **get_vars_from_path(self._loader, str(playbooks), [entity], "task")}
 
 
 def declared(specifications: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The variables that roles' argument specifications name."""
+    """Variables named in the roles' argument specifications."""
     entries = [entry for one in specifications for entry in one["argument_specs"].values()]
     return {name for entry in entries for name in entry["options"]}
 
 
 def keys(groups: Any) -> Iterator[Named]:
-    """The keys of groups in a file of an inventory, in which Ansible passes over those that it does not know."""
-    if isinstance(groups, Mapping) and "plugin" not in groups:  # which is the configuration of one
+    """The keys of groups in an inventory file; Ansible ignores unknown ones."""
+    if isinstance(groups, Mapping) and "plugin" not in groups:  # the configuration of a plugin
         for name, group in groups.items():
             if isinstance(group, Mapping):
                 yield from (Named(key, f"key {{}} of group {name} is unknown", _KEYS) for key in group)
@@ -98,14 +98,14 @@ def keys(groups: Any) -> Iterator[Named]:
 
 
 def files(directory: Path, entities: Sequence[str], kind: str) -> list[Named]:
-    """The entries of a directory of variables, by the names for which Ansible reads them."""
+    """Entries of a directory of variables, by the names under which Ansible reads them."""
     there = [path for path in directory.glob("[!.]*") if path.name[-1] != "~" and path.stem != "README"]
     sentence = f"{{}} in {directory} is no {kind} of the inventory"
     return [Named(path.name if path.name in entities else path.stem, sentence, entities) for path in sorted(there)]
 
 
 def unknown(found: Iterable[Named], own: Sequence[str]) -> list[str]:
-    """The sentences about those names that are not known and match no pattern of ``own``, as of fnmatch(3)."""
+    """Sentences about the names that are unknown and match no pattern of ``own``, as in fnmatch(3)."""
     return [
         one.sentence.format(one.name) + _meant(one)
         for one in found
@@ -124,6 +124,6 @@ def _said_by(owners: Sequence[str]) -> str:
 
 
 def _descendants(inventory: Any, group: str) -> Collection[Any]:
-    """The groups within a group, whose hosts have its part."""
+    """The groups within a group; their hosts have its part."""
     found: Collection[Any] = inventory.groups[group].get_descendants() if group in inventory.groups else ()
     return found

@@ -14,19 +14,19 @@ from acquisition.link.trust.trusted_file import first_line
 from filters.archive.database.engine import parse_url
 from filters.archive.database.store import Store
 
-PASSWORD_FILE = "password file"  #: of a user of the database, in errors
+PASSWORD_FILE = "password file"  #: of a database user, for errors
 
 
 def with_url(settings: Archive, url: str | None) -> Archive:
-    """The settings with the URL of an ``--archive`` option, if there is one."""
+    """Settings with the URL of an ``--archive`` option, if given."""
     return settings if url is None else replace(settings, url=url)
 
 
 def url_of(settings: Archive) -> URL:
-    """Where the archive is, with the password of the password file.
+    """URL of the archive, with the password from the password file.
 
-    Raises UsageError for an invalid URL or one that holds a password, NoInputError and ConfigError for a password file
-    that cannot be read or that others may read, CannotCreateError where the directory of an SQLite file cannot be made.
+    Raises UsageError for an invalid URL or one with a password, NoInputError and ConfigError for a password file
+    that is unreadable or readable by others, CannotCreateError if the directory of an SQLite file cannot be created.
     """
     url = parse_url(settings.url or str(_default()))
     if url.get_backend_name() == "postgresql":
@@ -40,7 +40,7 @@ def url_of(settings: Archive) -> URL:
 
 
 def store_of(settings: Archive) -> Store:
-    """The store of these settings; it connects when it is first used."""
+    """Store with these settings; it connects on first use."""
     return Store(url_of(settings), settings.cluster, settings.chunk_hours)
 
 

@@ -38,7 +38,7 @@ from filters.archive.following.partition import Rules
 from filters.archive.minutes.values import DAY
 from filters.archive.place import store_of, url_of, with_url
 
-# -- What the database needs now and then, in a thread: old rows removed, minutes compacted.
+# -- Periodic work on the database, in a thread: removal of old rows, compaction of minutes.
 
 UPKEEP = log.category("archive.upkeep")
 _EVERY = 60.0
@@ -47,10 +47,10 @@ _PAUSE = 0.2  #: between two slices, in which others write
 
 
 class Upkeep:
-    """Works from ``start`` to ``stop``. What fails is reported and tried again a minute later.
+    """Works from ``start`` to ``stop``. Failures are reported and retried a minute later.
 
-    ``clock`` is the shards' clock, seconds since 1970, None while it is not known: a machine whose own clock is
-    stepped must not remove what is not old. ``judged`` is what has got worse by the periods that are over.
+    ``clock`` is the shards' clock, seconds since 1970, None while unknown: a machine with a stepped clock must not
+    remove rows that are not old. ``judged``: regressions according to the finished periods.
     """
 
     def __init__(self, store: Store, settings: Settings, log: TroubleLog, clock: Callable[[], float | None]) -> None:
@@ -61,11 +61,11 @@ class Upkeep:
         self._thread = threading.Thread(target=self._work, name="archive upkeep", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after what is under way, unless the database does not answer."""
+        """Stop after the current work, unless the database does not answer."""
         self._stopped.set()
         self._thread.join(_PATIENCE)
         if not self._thread.is_alive():
@@ -97,14 +97,14 @@ class Upkeep:
 
 
 say = log.category("archive")
-_LOOK_SECONDS = 1.0  #: between two looks whether other shards run on this machine
+_LOOK_SECONDS = 1.0  #: between checks for other shards on this machine
 _RETRY = 1.0
 _TELL_EVERY = 3600.0  #: seconds
-_SLICE = 0.1  #: seconds after which a signal is heard at the latest
+_SLICE = 0.1  #: maximum delay in seconds before a signal is handled
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this action, but ``--archive``."""
+    """Options of this action, except ``--archive``."""
     help_text.add_shards(parser)
     help_text.add_wait(parser)
     help_text.add_seconds(parser)
@@ -126,8 +126,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def prepare(settings: Archive) -> None:
-    """Bring the schema of a file up to date: it is this machine's own. PostgreSQL waits for `shardpulse archive
-    migrate`, which its owner runs. Raises ArchiveError."""
+    """Migrate the schema of a file: it belongs to this machine. On PostgreSQL, wait for `shardpulse archive
+    migrate`, run by its owner. Raises ArchiveError."""
     url = url_of(settings)
     if url.get_backend_name() == "sqlite":
         engine = make_engine(url)
@@ -137,7 +137,7 @@ def prepare(settings: Archive) -> None:
 
 
 class _Service:
-    """A follower, which is built again when shards with other partitions run; signals only set flags."""
+    """A follower, rebuilt when shards with other partitions run; signals only set flags."""
 
     def __init__(self, options: argparse.Namespace, settings: Settings) -> None:
         self._options = options
@@ -175,7 +175,7 @@ class _Service:
                 upkeep.stop()
 
     def _prepare(self) -> bool:
-        """``prepare``, waiting while the disk is full; False when stopped meanwhile."""
+        """``prepare``, waiting while the disk is full; False if stopped meanwhile."""
         while not self._over():
             try:
                 prepare(self._settings)
@@ -190,7 +190,7 @@ class _Service:
         follower = self._follower
         if follower is None or layout.tags != follower.tags:
             follower = self._follower = self._new_follower(layout, store)
-        # else shards were down and came back empty: what is in memory alone is in no stream any more
+        # otherwise shards came back empty: data that is only in memory is in no stream any more
         say(f"following {layout.partitions} partitions into {self._url.render_as_string()}")
         self._others_run = False
         while not self._over() and not self._others_run:
@@ -210,7 +210,7 @@ class _Service:
         self.counters = {**follower.counters, "archived": counts.archived, "gap": counts.gap, "open": counts.open}
 
     def _tell_regressions(self, layout: Layout) -> None:
-        """Report what has got worse: once it is judged, and every hour as long as that stands."""
+        """Report regressions: when they are found, and every hour as long as they last."""
         judged, now = None if self._upkeep is None else self._upkeep.judged, self._clock()
         if judged is None or now is None or (judged is self._told and now < self._tell_at):
             return
@@ -253,7 +253,7 @@ class _Service:
         return self._stopped or time.monotonic() >= self._deadline
 
     def _wait_for_layout(self) -> Layout | None:
-        """The layout, waiting for shards that are not there yet; None when stopped meanwhile."""
+        """The layout, waiting for shards that do not exist yet; None if stopped meanwhile."""
         patience = LayoutPatience(self._options.wait, time.monotonic())
         while not self._over():
             try:
@@ -272,7 +272,7 @@ class _Service:
             self._stopped = True
 
     def _load_again(self) -> None:
-        """Take new levels of the log; passwords are read for each login, everything else stays unchanged."""
+        """Apply new log levels; passwords are read at each login, everything else is unchanged."""
         self._reload = False
         self._notifier.reloading()
         try:

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _by_host(rows: Iterable[Archived], accounts: Iterable[Account]) -> list[dict[str, Any]]:
-    """The sums of each host's resource sets, by name."""
+    """Sums of each host's resource sets, by name."""
     known = {(account.host, account.resource_set): account for account in accounts}
     found: dict[int, dict[str, Any]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
 """Documents: typed answers about one tick, built by pure functions.
 
-The types are the schema of the interface description as well, so that both cannot disagree.
+The types also define the schema of the interface description, so the two cannot disagree.
 """

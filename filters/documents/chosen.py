@@ -18,22 +18,21 @@ _Host = TypeVar("_Host")
 
 
 class Page(NamedTuple):
-    """So many hosts in the order of their names, of those that come ``after`` one."""
+    """At most ``limit`` hosts in name order, ``after`` the one given."""
 
     limit: int | None = None
     after: str = ""
 
     def cut(self, hosts: Iterable[_Host], name_of: Callable[[_Host], str]) -> tuple[list[_Host], str | None]:
-        """The hosts of the page, of ``hosts`` in order, and the name after which the next one begins, if there is
-        one."""
+        """The hosts of the page, from ``hosts`` in order, and the name after which the next page begins, or None."""
         behind = [host for host in hosts if name_of(host) > self.after]
         page = behind[: self.limit]
         return page, name_of(page[-1]) if len(page) < len(behind) else None
 
 
 class Chosen(NamedTuple):
-    """``host_ids``: hosts whose labels fit, ``labelled``: whether those of an entity do; None takes everything.
-    ``top``: so many rows of each block, those of the greatest mean; 0: all."""
+    """``host_ids``: hosts with matching labels; ``labelled``: whether an entity's labels match; None accepts all.
+    ``top``: number of rows of each block, those with the greatest mean; 0: all."""
 
     patterns: Selection = Selection()
     host_ids: Collection[int] | None = None
@@ -42,37 +41,37 @@ class Chosen(NamedTuple):
 
     @property
     def narrows_entities(self) -> bool:
-        """Whether not all entities are wanted."""
+        """Whether only some entities are selected."""
         return self.patterns.entities is not None or self.labelled is not None
 
     @property
     def narrows_metrics(self) -> bool:
-        """Whether not all metrics are wanted."""
+        """Whether only some metrics are selected."""
         return self.patterns.metrics is not None
 
     def takes_host(self, name: str, number: int) -> bool:
-        """Whether a host is wanted."""
+        """Whether a host is selected."""
         return self._labelled(number) and self.patterns._replace(resource_sets=None).takes_block(name, number, "", 0)
 
     def takes_block(self, host: str, host_id: int, resource_set: str, set_id: int) -> bool:
-        """Whether rows of this resource set of this host may be wanted."""
+        """Whether rows of this resource set of this host may be selected."""
         return self._labelled(host_id) and self.patterns.takes_block(host, host_id, resource_set, set_id)
 
     def takes_set(self, resource_set: str, set_id: int) -> bool:
-        """Whether a resource set is wanted, on any host."""
+        """Whether a resource set is selected, on any host."""
         return self.patterns._replace(hosts=None).takes_block("", 0, resource_set, set_id)
 
     def takes_entity(self, entity: Entity) -> bool:
-        """Whether an entity is wanted."""
+        """Whether an entity is selected."""
         return self.patterns.takes_entity(entity) and (self.labelled is None or self.labelled(entity))
 
     def takes_metric(self, name: str) -> bool:
-        """Whether a metric is wanted."""
+        """Whether a metric is selected."""
         return self.patterns.takes_metric(name)
 
     def rows_and_columns(self, block: Block) -> tuple[list[int], list[int]]:
-        """Wanted rows and columns of a block; with ``top`` the rows of the greatest mean of ``cpu_ratio``, or else of
-        the first wanted metric, the greatest first and those without a value last."""
+        """Selected rows and columns of a block; with ``top`` the rows with the greatest mean of ``cpu_ratio``, or else
+        of the first selected metric, the greatest first and missing values last."""
         rows = [row for row, entity in enumerate(block.entities) if self.takes_entity(entity)]
         columns = [column for column, metric in enumerate(block.metrics) if self.takes_metric(metric.name)]
         if self.top and columns:
@@ -86,6 +85,6 @@ class Chosen(NamedTuple):
 
 
 def by_host(blocks: Iterable[Block]) -> Iterable[list[Block]]:
-    """The blocks of each host together; ``blocks`` are in the order of a snapshot."""
+    """The blocks of each host together; ``blocks`` are in snapshot order."""
     for _, group in groupby(blocks, key=lambda block: (block.host, block.host_id)):
         yield list(group)

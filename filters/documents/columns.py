@@ -1,6 +1,6 @@
 """Columnar snapshot: one block per resource set of a host, one matrix per figure.
 
-A row per sample would say host, entity and metric again with each number; a matrix says them once.
+With a row per sample, each number would repeat host, entity and metric; a matrix names them once.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SnapshotDocument(Struct, frozen=True):
 def snapshot_document(
     snapshot: Snapshot, tick: int, selection: Chosen, page: BlocksOfPage, figures: Collection[str]
 ) -> SnapshotDocument:
-    """The rows and columns that the selection takes, of the blocks of a page."""
+    """Selected rows and columns of the blocks of a page."""
     places = snapshot.placements
     blocks = [found for block in page.blocks if (found := _block(block, selection, figures, places)) is not None]
     return SnapshotDocument(
@@ -103,14 +103,14 @@ def snapshot_document(
 
 
 class BlocksOfPage(NamedTuple):
-    """The blocks of a page, and the host after which the next one begins."""
+    """Blocks of a page, and the host after which the next page begins."""
 
     blocks: list[Block]
     next: str | None
 
 
 def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str], page: Page) -> BlocksOfPage:
-    """The blocks that a selection takes, in one of ``states`` (all, when it is empty), of the hosts of a page."""
+    """Selected blocks in one of ``states`` (all, if empty), of the hosts of a page."""
     blocks = [
         block
         for block in snapshot.blocks
@@ -122,7 +122,7 @@ def chosen(snapshot: Snapshot, selection: Chosen, states: Collection[str], page:
 
 
 def _block(block: Block, selection: Chosen, figures: Collection[str], places: Placements) -> BlockDocument | None:
-    """None when rows or columns were asked for and the block has none of them."""
+    """None if rows or columns were requested and the block has none of them."""
     members = block.entities
     rows, columns = selection.rows_and_columns(block)
     if (selection.narrows_entities and not rows) or (selection.narrows_metrics and not columns):

@@ -14,10 +14,10 @@ _WORD = secrets.token_hex(16)
 
 
 def encode(document: Any) -> bytes:
-    """UTF-8 JSON (RFC 8259); NaN and infinite become null.
+    """UTF-8 JSON (RFC 8259); NaN and infinity become null.
 
-    A command line may hold any byte; what is no UTF-8 travels as lone surrogates, which JSON cannot
-    carry: they become question marks.
+    A command line may contain any byte; bytes that are not UTF-8 are held as lone surrogates, which JSON cannot
+    represent: they become question marks.
     """
     try:
         return _ENCODER.encode(document)
@@ -26,9 +26,9 @@ def encode(document: Any) -> bytes:
 
 
 def encode_long(document: msgspec.Struct | Mapping[str, Any], *names: str) -> bytes:
-    """As ``encode``, with the elements of the lists ``names`` one by one; those that are not there are none.
+    """Like ``encode``, with the elements of the lists ``names`` one by one; absent lists are skipped.
 
-    One call for megabytes would keep the interpreter for tens of milliseconds, and every other answer waiting. So would
+    One call for megabytes would hold the interpreter for tens of milliseconds and delay all other answers. So would
     freeing them at once: the lists are emptied while they are written.
     """
     fields = msgspec.structs.asdict(document) if isinstance(document, msgspec.Struct) else document
@@ -44,7 +44,7 @@ def encode_long(document: msgspec.Struct | Mapping[str, Any], *names: str) -> by
 
 
 def encode_around(document: msgspec.Struct, name: str, inner: bytes) -> bytes:
-    """As ``encode``, with JSON that was made before as the value of ``name``."""
+    """Like ``encode``, with previously encoded JSON as the value of ``name``."""
     before, _, after = encode(_replaced(document, {name: _place(name)})).partition(encode(_place(name)))
     return b"".join((before, inner, after))
 
@@ -65,7 +65,7 @@ def _replaced(document: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _place(name: str) -> str:
-    """Stands for a value in the text around it: nobody can have guessed it."""
+    """Unguessable placeholder of a value in the surrounding text."""
     return f"{_WORD}{name}"
 
 

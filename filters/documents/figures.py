@@ -19,23 +19,23 @@ from filters.text.quantities import COUNTED, LEAST, WHOLE, digits
 #: The figures of further kernels (acquisition.wire.records.planes), by name.
 EXTRA = {plane.figure: plane for plane in planes.extra()}
 _OWN = {plane.figure: plane for plane in planes.OWN}
-#: What may be asked for of every sample, in the order of the documents.
+#: Figures that can be requested of every sample, in the order of the documents.
 FIGURES = (*_OWN, *EXTRA, "validity", "stale_seconds")
-NUMBERS = frozenset((*_OWN, "stale_seconds"))  #: those of them that are numbers, without further kernels
+NUMBERS = frozenset((*_OWN, "stale_seconds"))  #: the numeric ones, without further kernels
 SMOOTHED = frozenset(plane.figure for plane in planes.OWN if not plane.raw)
 UNIT = "unit"
 INPUTS = "inputs"
-#: What may be asked for of a reading.
+#: Figures that can be requested of a reading.
 READING = (*FIGURES, UNIT, INPUTS)
-_DIGITS = 7  #: what a float32 has: 0.1, not 0.10000000149011612
+_DIGITS = 7  #: precision of a float32: 0.1, not 0.10000000149011612
 _SMOOTH = frozenset(("threshold", "time_above_seconds", "cusum", "median", "mad", "q1", "q3", "lowest", "highest"))
-#: Figures that go on from tick to tick; without a valid sample in the window they say nothing.
+#: Figures that continue from tick to tick; without a valid sample in the window they are meaningless.
 RUNNING = ("time_above_seconds", "cusum")
 _VALIDITY = np.array([codes.name_of(code) for code in range(256)], object)
 
 Number = float | UnsetType | None
 Lists = list[list[Any]]
-#: For an object of the figures of further kernels: what they are.
+#: Description of the object with the figures of further kernels.
 DESCRIBED = Meta(
     description="; ".join(
         ["the figures of further kernels by name", *(f"{p.figure}: {p.help}" for p in EXTRA.values())]
@@ -102,13 +102,13 @@ class ReadingDocument(Struct, frozen=True):
 
 
 def planes_of(block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str]) -> dict[str, Lists]:
-    """Figure -> list of rows of values; numbers are None if absent."""
+    """Figure -> list of rows of values; absent numbers are None."""
     index = np.ix_(np.asarray(rows, np.intp), np.asarray(columns, np.intp))
     return {name: _plane(block, name, index) for name in FIGURES if name in figures}
 
 
 def gathered(values: dict[str, Any]) -> dict[str, Any]:
-    """Figures of a document by name, with those of further kernels together in ``extra``."""
+    """Figures of a document by name; those of further kernels are combined in ``extra``."""
     extra = {name: values.pop(name) for name in EXTRA if name in values}
     return values | {"extra": extra} if extra else values
 
@@ -116,7 +116,7 @@ def gathered(values: dict[str, Any]) -> dict[str, Any]:
 def readings_of(
     block: Block, rows: Sequence[int], columns: Sequence[int], figures: Collection[str], table: InputsTable | None
 ) -> list[dict[str, ReadingDocument]]:
-    """For each of ``rows`` its readings by metric name; ``table`` has the decision inputs of the block."""
+    """Readings by metric name for each of ``rows``; ``table`` has the decision inputs of the block."""
     planes = planes_of(block, rows, columns, figures)
     metrics = [block.metrics[column] for column in columns]
     found: list[dict[str, ReadingDocument]] = []
@@ -144,7 +144,7 @@ def _plane(block: Block, name: str, index: tuple[npt.NDArray[np.intp], ...]) -> 
 
 
 def rounded(values: npt.NDArray[Any]) -> Lists:
-    """Nested lists of floats with the digits of ``quantities.digits``, None where a value is not finite."""
+    """Nested lists of floats with the digits of ``quantities.digits``, None for non-finite values."""
     exact = values.astype(np.float64)
     size, good = np.abs(exact), np.isfinite(exact)
     exact[size < LEAST] = 0.0
@@ -165,7 +165,7 @@ def rounded(values: npt.NDArray[Any]) -> Lists:
 
 
 def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
-    """The document of decision inputs; None where the filter computes none."""
+    """Document of decision inputs; None if the filter computes none."""
     if found is None:
         return None
     values: dict[str, Any] = {
@@ -177,5 +177,5 @@ def inputs_document(found: DecisionInputs | None) -> InputsDocument | None:
 
 
 def shortened(value: float | None, digits: int = 6) -> float | None:
-    """A single number of seconds with so many decimals; None for anything else."""
+    """A single number of seconds, rounded to ``digits`` decimals; None for anything else."""
     return None if value is None or not np.isfinite(value) else round(value, digits)

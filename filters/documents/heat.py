@@ -1,6 +1,6 @@
 """Heat map document: all hosts by columns, a few bytes per host and tick.
 
-Names change seldom and are sent separately from values (the roster): ten thousand hosts are 150 kB a tick.
+Names rarely change and are sent separately from values (the roster): ten thousand hosts are 150 kB a tick.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from filters.decisions import ratios
 from filters.decisions.picture import CPU, MEMORY, NETWORK, VALID, Host, Picture, Reading
 from filters.decisions.verdict import Outcome, Verdict
 
-# -- The load of all hosts at once: three moving averages each, without the readings that rules take apart.
+# -- The load of all hosts at once: three moving averages each, without the readings that rules use.
 #
-# A heat map asks for ten thousand hosts at every tick, so only means are looked at: the filter's own derived figures
-# where it has them, else the formulas of ``filters.decisions.ratios`` over the means of the host's row.
+# A heat map requests ten thousand hosts at every tick, so only means are read: the filter's own derived figures
+# if it has them, otherwise the formulas of ``filters.decisions.ratios`` over the means of the host's row.
 
-#: Ratio of the capacity of a host by metric (CPU, MEMORY, NETWORK); one that is not known is not there.
+#: Ratio of the capacity of a host by metric (CPU, MEMORY, NETWORK); unknown ones are absent.
 Load = Mapping[str, float]
 
 
 def loads(blocks: Iterable[Block], tables: Mapping[Owner, InputsTable]) -> dict[str, Load]:
-    """Load by host id in 16 hex digits, of the hosts that are current: the others are not idle, but unknown."""
+    """Load by host id in 16 hex digits, of current hosts only: the load of others is unknown, not 0."""
     return {
         f"{block.host_id:016x}": _load(block, tables.get((block.host_id, block.set_id)))
         for block in blocks
@@ -100,7 +100,7 @@ class HeatDocument(Struct, frozen=True):
 
 
 def in_order(picture: Picture) -> list[Host]:
-    """The hosts in the order of both documents."""
+    """Hosts in the order of both documents."""
     return sorted(picture.hosts, key=lambda host: (host.name, host.id))
 
 
@@ -115,8 +115,8 @@ def roster_document(number: int, picture: Picture) -> RosterDocument:
 def heat_document(
     number: int, picture: Picture, verdicts: Mapping[str, Verdict], known: Mapping[str, Load], blind: str = ""
 ) -> HeatDocument:
-    """Values. By host id: ``verdicts`` of the configured rule, and what is ``known`` of the load of current hosts;
-    ``blind`` says why nobody could be judged, also where hosts are seen."""
+    """Values. By host id: ``verdicts`` of the configured rule, and ``known`` load of current hosts;
+    ``blind``: reason no host could be judged, even if hosts are visible."""
     hosts = in_order(picture)
     return HeatDocument(
         number,
@@ -134,7 +134,7 @@ def heat_document(
 
 
 def roster_of(hosts: Iterable[Host]) -> str:
-    """A word that differs when hosts or their names do."""
+    """A token that changes when hosts or their names do."""
     digest = hashlib.blake2b(digest_size=8)
     for host in hosts:
         digest.update(f"{host.id}{host.name}\0".encode("utf-8", "surrogatepass"))

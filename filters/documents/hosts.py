@@ -34,7 +34,7 @@ from filters.documents.figures import (
 from filters.documents.sets import CAUSE, SetSummary, summary
 from filters.text.quantities import digits
 
-#: What may be asked for of a host; id, name and state always stand there.
+#: Fields of a host that can be requested; id, name and state are always present.
 FIELDS = ("id", "name", "state", "reason", "cause", "since", "age_seconds", "labels", "sets", "readings", *READING)
 
 
@@ -83,7 +83,7 @@ class HostAnswer(Struct, frozen=True):
 
 class HostsView(NamedTuple):
     """Inputs of host documents: a snapshot, the decision inputs of its blocks, and the hosts of its picture by id,
-    which have the derived readings that rules look at. ``labels`` are those of what runs on them."""
+    with the derived readings used by rules. ``labels``: those of the entities on them."""
 
     snapshot: Snapshot
     tick: int
@@ -95,7 +95,7 @@ class HostsView(NamedTuple):
 def hosts_document(
     view: HostsView, selection: Chosen, states: Collection[str], fields: Collection[str], page: Page
 ) -> HostsDocument:
-    """The hosts of the selection that are in one of ``states`` (all, when it is empty) and of a page."""
+    """Selected hosts of a page that are in one of ``states`` (all, if empty)."""
     snapshot = view.snapshot
     taken = (
         (blocks, state)
@@ -110,7 +110,7 @@ def hosts_document(
 
 
 def host_answer(view: HostsView, key: str, selection: Chosen, fields: Collection[str]) -> HostAnswer:
-    """One host by name or hexadecimal id. Raises KeyError when the snapshot has none such."""
+    """One host by name or hexadecimal id. Raises KeyError if it is not in the snapshot."""
     snapshot = view.snapshot
     for blocks in by_host(snapshot.blocks):
         if key in (blocks[0].host, f"{blocks[0].host_id:016x}"):
@@ -143,7 +143,7 @@ def state_of(blocks: Sequence[Block]) -> str:
 def host_document(
     view: HostsView, blocks: Sequence[Block], state: str, selection: Chosen, fields: Collection[str]
 ) -> HostDocument:
-    """Document of one host with the ``fields`` that are named."""
+    """Document of one host with the named ``fields``."""
     first = blocks[0]
     own = next((block for block in blocks if block.resource_set == HOST_SET), None)
     figures = _figures(fields)
@@ -166,14 +166,14 @@ def host_document(
 
 
 def _figures(fields: Collection[str]) -> Collection[str]:
-    """The figures of each reading; all of them where readings are asked for and none is named."""
+    """Figures of each reading; all of them if readings are requested and none is named."""
     return set(fields) & set(READING) or (READING if "readings" in fields else ())
 
 
 def _own_readings(
     view: HostsView, own: Block | None, pictured: Host | None, selection: Chosen, figures: Collection[str]
 ) -> dict[str, ReadingDocument]:
-    """The metrics of the host's own table, and the derived ones."""
+    """Metrics of the host's own table, and the derived ones."""
     if own is None or not own.shape[0]:
         return {}
     columns = [column for column, metric in enumerate(own.metrics) if selection.takes_metric(metric.name)]

@@ -63,8 +63,8 @@ class PlacesDocument(Struct, frozen=True):
 def places_document(
     decided: Decided, wanted: Wanted, hosts: Hosts | None = None, most: int | None = None, tick: int | None = None
 ) -> PlacesDocument:
-    """The first ``most`` (None: all) of the chosen ``hosts`` (None: all) that take a new VM, and of those that do
-    not."""
+    """The first ``most`` (None: all) of the chosen ``hosts`` (None: all) that accept a new VM, and of those that
+    refuse it."""
     method, plan = decided.method, decided.plan
     placed = place(wanted, plan.state, method.placement, (hosts or Hosts()).takes) if plan is not None else None
     cores = wanted.cores(method.policy)

@@ -43,7 +43,7 @@ class RecentAnswer(Struct, frozen=True):
 def recent_answer(
     snapshot: Snapshot, block: Block, row: int, table: RecentTable | None, metrics: Iterable[str]
 ) -> RecentAnswer:
-    """The document of one row of a block; ``metrics`` are those that may be kept, in order."""
+    """Document of one row of a block; ``metrics``: candidates for recent values, in order."""
     entity = block.entities[row]
     units = {metric.name: metric.unit for metric in block.metrics}
     found = {} if table is None else {name: _series(table, entity.id, name, units.get(name, "")) for name in metrics}

@@ -10,7 +10,7 @@ from acquisition.snapshot.values.block import Block
 from acquisition.snapshot.values.states import CAUSES
 from filters.documents.figures import shortened
 
-#: What a cause is, for the interface description.
+#: Description of a cause, for the interface description.
 CAUSE = "empty unless the host is unknown or down: " + "; ".join(f"{name}: {text}" for name, text in CAUSES.items())
 
 

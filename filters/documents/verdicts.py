@@ -1,7 +1,7 @@
 """Verdict documents: hot hosts and moves, for ``query`` and the service.
 
-They are what ``shardpulse query hot`` and ``moves`` print with ``--json``, and ``/v1/hot`` and
-``/v1/moves`` answer. A number that is not there is null; figures that were measured carry validity
+Printed by ``shardpulse query hot`` and ``moves`` with ``--json``, and returned by ``/v1/hot`` and
+``/v1/moves``. Absent numbers are null; measured figures have validity
 and age.
 """
 
@@ -25,7 +25,7 @@ from filters.documents.sets import CAUSE
 from filters.judging.labels import LabelSelection
 from filters.text.quantities import digits
 
-#: Lists of ``HotDocument`` that stand there unless others are asked for.
+#: Lists of ``HotDocument`` included unless others are requested.
 LISTED = (Outcome.HOT, Outcome.SUSPECT, Outcome.SATURATED, Outcome.ABSTAINED)
 #: Lists of ``MovesDocument``.
 PROPOSALS = ("moves", "refused")
@@ -80,7 +80,7 @@ class VerdictDocument(Struct, frozen=True):
     parts: list[PartDocument] | UnsetType = UNSET
 
 
-#: What may be asked for of a host; ``host``, ``id`` and ``outcome`` always stand there.
+#: Fields of a host that can be requested; ``host``, ``id`` and ``outcome`` are always present.
 FIELDS = VerdictDocument.__struct_fields__
 _ALWAYS = ("host", "id", "outcome")
 
@@ -181,13 +181,13 @@ class MovesDocument(Struct, frozen=True):
 
 
 class Hosts(NamedTuple):
-    """Hosts that a list of decisions is about: all, unless patterns or labels narrow it."""
+    """Selected hosts of a list of decisions: all, unless patterns or labels narrow it."""
 
     patterns: Selection = Selection()
     labels: LabelSelection = LabelSelection()
 
     def takes(self, host: Host) -> bool:
-        """Whether a host is wanted."""
+        """Whether a host is selected."""
         named = self.patterns.hosts is None or self.patterns.takes_block(host.name, int(host.id, 16), "", 0)
         return named and (not self.labels.by_name or self.labels.takes(host.labels))
 
@@ -200,8 +200,8 @@ def hot_document(
     tick: int | None = None,
     most: int | None = None,
 ) -> HotDocument:
-    """The lists of ``outcomes``, the first ``most`` (None: all) of the chosen ``hosts`` (None: all), with ``fields`` of
-    each. ``tick`` is that of the picture, unless the caller counts otherwise."""
+    """The lists of ``outcomes``: the first ``most`` (None: all) of the chosen ``hosts`` (None: all), with ``fields`` of
+    each. ``tick``: that of the picture, unless the caller numbers ticks differently."""
     known, heat = {host.id: host for host in decided.picture.hosts}, decided.heat
     left_out = {name: UNSET for name in FIELDS if name not in (*_ALWAYS, *fields)}
 
@@ -242,8 +242,8 @@ def moves_document(
 
 
 def narrowed(plan: Proposals, sources: Hosts, vms: LabelSelection) -> Proposals:
-    """The proposals and refusals that concern a host of ``sources`` and a VM with such labels. A refusal of a host as a
-    whole concerns any of its VMs."""
+    """Proposals and refusals for a host of ``sources`` and a VM with matching labels. A refusal of a host as a
+    whole applies to any of its VMs."""
     return plan._replace(
         moves=tuple(move for move in plan.moves if sources.takes(move.source) and vms.takes(move.vm.labels)),
         refusals=tuple(
@@ -273,7 +273,7 @@ def host_document(host: Host, verdict: Verdict) -> VerdictDocument:
 
 
 def head_of(decided: Decided, tick: int | None) -> tuple[int | None, float, list[str], RuleDocument]:
-    """Tick, time, errors and rule, with which every document of decisions begins."""
+    """Tick, time, errors and rule: the beginning of every document of decisions."""
     picture, rule = decided.picture, decided.method.rule
     parameters = msgspec.to_builtins(decided.method.parameters)
     told = RuleDocument(rule.name, rule.title, rule.source, parameters)

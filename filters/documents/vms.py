@@ -26,7 +26,7 @@ from filters.text.quantities import digits
 RUN, SUFFERING = "vcpu_run_ratio", "vcpu_suffering_ratio"
 FIGURES = ("vcpu_count", "cpu_ratio", RUN, "vcpu_delay_ratio", "vcpu_throttled_ratio", SUFFERING)
 _STATE = "state"
-#: What the host itself says of its VMs.
+#: Figures of VMs reported by the host itself.
 _OF_HOST = ("cpu_count", "vms_suffering_ratio", "vms_worst_suffering_ratio")
 
 
@@ -101,7 +101,7 @@ def vms_document(snapshot: Snapshot, tick: int, selection: Chosen, page: Page, l
 def neighbours_document(
     snapshot: Snapshot, tick: int, key: str, labels: Labels, most: int | None = None
 ) -> NeighboursDocument:
-    """One host by name or hexadecimal id, at most so many VMs in each list. Raises KeyError when there is none such."""
+    """One host by name or hexadecimal id, at most ``most`` VMs in each list. Raises KeyError for an unknown host."""
     blocks = next(
         (each for each in by_host(snapshot.blocks) if key in (each[0].host, f"{each[0].host_id:016x}")), None
     )  # fmt: skip
@@ -160,17 +160,17 @@ class _View:
         self._means, self._last, self._codes = block.figure(MEAN), block.figure(LAST), block.codes()
 
     def mean(self, row: int, metric: str) -> float | None:
-        """A moving average."""
+        """Moving average of a metric."""
         column = self._columns.get(metric)
         return None if column is None else digits(float(self._means[row, column]))
 
     def validity(self, row: int) -> dict[str, str]:
-        """The codes of those that are not valid."""
+        """Codes of the metrics that are not valid."""
         found = {metric: self._code(row, metric) for metric in (*FIGURES, _STATE)}
         return {metric: codes.name_of(code) for metric, code in found.items() if code != codes.VALID}
 
     def state(self, row: int) -> str:
-        """The state at the newest tick."""
+        """State at the newest tick."""
         valid = self._code(row, _STATE) == codes.VALID
         return state_of(float(self._last[row, self._columns[_STATE]])) if valid else UNKNOWN
 

@@ -1,10 +1,10 @@
 """Kernels: one per plane of the smoothed record.
 
 A kernel is a pure function over flat float32 arrays, one element per sample.
-``update`` answers what the plane becomes where a sample is valid and there has been one
-before; ``prime`` what it becomes at the first valid sample. ``filters.kernels.numpy_step`` holds the
-old value where a sample is invalid, so no kernel needs to know about validity.
-New kernel: one file, which says what its plane is (acquisition.wire.records.planes), one line in REGISTRY, one test
+``update`` returns the new plane for valid samples after the first one;
+``prime`` for the first valid sample. ``filters.kernels.numpy_step`` keeps the
+old value for invalid samples, so kernels can ignore validity.
+New kernel: one file, which describes its plane (acquisition.wire.records.planes), one line in REGISTRY, one test
 against the scalar model. A kernel of another package is registered there, in the entry point group of
 acquisition.plugins.
 """
@@ -17,7 +17,7 @@ from acquisition import plugins
 from filters.kernels import last, mean, trend, variance
 from filters.kernels.step import Kernel, Step
 
-#: The kernels that come with shardpulse, in order of evaluation: one may use the new planes of those before it.
+#: Kernels of shardpulse in order of evaluation: each may use the new planes of earlier ones.
 REGISTRY: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
@@ -30,12 +30,12 @@ REGISTRY: dict[str, Kernel] = {
 
 
 def installed() -> dict[str, Kernel]:
-    """The kernels by name, those of other packages last. Raises ConfigError when one of these cannot be loaded."""
+    """Kernels by name, those of other packages last. Raises ConfigError if one of these cannot be loaded."""
     return plugins.registered(plugins.KERNELS, REGISTRY)
 
 
 def select(names: Iterable[str]) -> tuple[Kernel, ...]:
-    """The named kernels in order of evaluation, with what they need added; raw ones come first.
+    """Named kernels in order of evaluation, plus the kernels they need; raw ones come first.
 
     Raises KeyError with the first unknown name.
     """
@@ -55,7 +55,7 @@ def select(names: Iterable[str]) -> tuple[Kernel, ...]:
 
 
 def computed(chosen: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
-    """Kernels that are computed and remembered: all but the raw ones."""
+    """Kernels that are computed and stored: all except the raw ones."""
     return tuple(kernel for kernel in chosen if not kernel.raw)
 
 

@@ -1,9 +1,9 @@
 """Numpy step of the filter over many frames: a pure function of flat arrays.
 
-Frames of any shapes lie behind each other in arrays of N samples: F frames, ``counts`` (F,)
+Frames of any shapes are concatenated in arrays of N samples: F frames with ``counts`` (F,)
 samples each, sum N. State is ``planes`` float32 (P, N), one row per kernel, and the few samples
 that were not plainly valid at the previous frame: ``exceptions``, sorted positions, with their ``ages``,
-seconds from the last valid value to the previous frame (infinite: there was none yet).
+seconds from the last valid value to the previous frame (infinite: no valid value yet).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Doubles = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 
 
-#: No metric reaches it (probes.metrics: 2^57), and squares of differences stay finite in float32.
+#: Larger than any metric (probes.metrics: 2^57), and squares of differences stay finite in float32.
 LARGEST = np.float32(1e18)
 
 
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
 class Smoothed(NamedTuple):
     """State after a batch: ``exceptions``, sorted positions of samples with a code other than VALID,
-    their ``codes`` and new ``ages`` (0 where the code only flags an outlier: it was used)."""
+    their ``codes`` and new ``ages`` (0 if the code only flags an outlier: it was used)."""
 
     planes: Floats
     exceptions: Positions
@@ -54,10 +54,10 @@ class Smoothed(NamedTuple):
 
 
 def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
-    """The state after the samples of a batch; ``kernels`` are computed ones, in order of evaluation."""
+    """State after the samples of a batch; ``kernels`` are computed ones, in order of evaluation."""
     x = batch.x
     planes = np.empty_like(batch.planes)
-    with np.errstate(all="ignore"):  # NaN and infinity are at work where nothing is primed yet
+    with np.errstate(all="ignore"):  # NaN and infinity occur while values are not primed
         elapsed = np.repeat(batch.dt.astype(np.float32), batch.counts)
         update(kernels, x, elapsed, _weights(batch, elapsed), batch.planes, planes)
         codes = _trusted(x, batch.codes)
@@ -81,8 +81,8 @@ def advance(kernels: Sequence[Kernel], batch: Batch) -> Smoothed:
 def update(
     kernels: Sequence[Kernel], x: Floats, elapsed: Floats, weights: tuple[Floats, Floats], before: Floats, after: Floats
 ) -> None:
-    """Write to ``after`` what the planes ``before``, one per kernel, become by samples ``x`` that are valid and not the
-    first ones; ``weights`` are those of ``elapsed``."""
+    """Write to ``after`` the new values of the planes ``before``, one per kernel, for samples ``x`` that are valid and
+    not the first ones; ``weights`` are those of ``elapsed``."""
     old = {kernel.name: before[i] for i, kernel in enumerate(kernels)}
     new = {kernel.name: after[i] for i, kernel in enumerate(kernels)}
     step = Step(x, elapsed, *weights, x - old["mean"] if "mean" in old else x, old, new)
@@ -95,10 +95,10 @@ def _weights(batch: Batch, elapsed: Floats) -> tuple[Floats, Floats]:
     exceptions in place.
 
     Nearly all samples were valid one frame ago and share their frame's dt: exp is evaluated
-    once per frame, in float64 as the difference of one and its other weight would lose digits in float32,
-    and singly only for the few that were not.
+    once per frame, in float64, as one minus the other weight would lose digits in float32,
+    and separately only for the few that were not.
     """
-    if batch.tau.size != 1:  # by sample; none where nothing but empty frames came
+    if batch.tau.size != 1:  # per sample; empty if all frames are empty
         if batch.exceptions.size:
             elapsed[batch.exceptions] += batch.ages
         return weights(elapsed, batch.tau)
@@ -111,14 +111,14 @@ def _weights(batch: Batch, elapsed: Floats) -> tuple[Floats, Floats]:
 
 
 def weights(elapsed: Floats | Doubles, tau: Doubles) -> tuple[Floats, Floats]:
-    """1 - exp(-elapsed/tau) and exp(-elapsed/tau): of a new sample, and of what was before it."""
+    """1 - exp(-elapsed/tau) and exp(-elapsed/tau): weights of a new sample and of the old value."""
     exponent = -elapsed.astype(np.float64) / tau
     return (-np.expm1(exponent)).astype(np.float32), np.exp(exponent).astype(np.float32)
 
 
 def _trusted(x: Floats, codes: Codes | None) -> Codes | None:
-    """The codes, with RANGE where a sample is said to be valid but is no number that can be smoothed:
-    not finite, or so large that a square of it is not."""
+    """The codes, with RANGE for samples marked valid that cannot be smoothed:
+    not finite, or with a square that is not."""
     usable = np.abs(x) <= LARGEST
     if usable.all():
         return codes

@@ -33,10 +33,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Kernel:
-    """``plane`` is what readers know of it. ``update(step, out)`` writes the new plane to ``out``; ``prime(x)`` gives
-    its first value. ``needs`` names planes that must be kept as well.
+    """``plane``: description for readers. ``update(step, out)`` writes the new plane to ``out``; ``prime(x)`` returns
+    its first value. ``needs``: names of planes that must be kept as well.
 
-    Of a raw plane, which is the frame's own values, nothing is computed and nothing remembered.
+    A raw plane holds the frame's own values: nothing is computed or stored for it.
     """
 
     plane: Plane
@@ -46,7 +46,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """The name of the plane, by which the configuration chooses the kernel."""
+        """Name of the plane, which selects the kernel in the configuration."""
         return self.plane.name
 
     @property

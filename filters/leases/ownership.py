@@ -2,12 +2,12 @@
 
 Workers decide without a coordinator.
 
-Every worker sees the same leases and decides for itself. Fair is that the counts of any two workers
-differ by one at most. Partitions stay where they are unless their worker has too many and another
-one that reaches them has too few, so a worker that joins or leaves moves only what must move.
-Where two workers take the same partition, its lease decides. Each worker prefers partitions
+Every worker sees the same leases and decides for itself. A fair distribution is one in which the counts of any two
+workers differ by at most one. Partitions stay where they are unless their worker has too many and another
+one that can reach them has too few, so a worker that joins or leaves causes only the necessary moves.
+If two workers take the same partition, its lease decides. Each worker prefers partitions
 in an order of its own (rendezvous hashing: Thaler and Ravishankar, "Using Name-Based Mappings to
-Increase Hit Rates", 1998), so that they seldom reach for the same one.
+Increase Hit Rates", 1998), so that they rarely try to take the same one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import NamedTuple
 
 
 class Ownership(NamedTuple):
-    """A partition as its shard last reported it: who holds the lease, b"" when nobody does, and which live
-    workers reach the shard, the holder among them."""
+    """A partition as last reported by its shard: the holder of the lease, b"" if there is none, and the live
+    workers that reach the shard, including the holder."""
 
     holder: bytes
     workers: frozenset[bytes]
 
 
 class Changes(NamedTuple):
-    """Partitions to ``take`` and to ``give`` up, by number; ``wanting`` says that this worker has fewer than its
-    share, ``take`` included or not."""
+    """Partitions to ``take`` and to ``give`` up, by number; ``wanting``: this worker has fewer than its
+    share, whether or not ``take`` is counted."""
 
     take: list[int]
     give: list[int]
@@ -40,9 +40,9 @@ def plan(
 ) -> Changes:
     """Changes that worker ``me`` makes now.
 
-    ``known`` are of those of the ``partitions`` whose shards answer. ``held`` are partitions whose
-    state it has in memory (it may have been late to renew them), ``waiting`` those that have been
-    free for so long that it takes them whatever its share is: a worker that lacks partitions does not
+    ``known``: those of the ``partitions`` with a shard that answers. ``held``: partitions with
+    state in this worker's memory (it may have been late to renew them). ``waiting``: partitions that have been
+    free for so long that it takes them whatever its share: a worker that lacks partitions cannot
     reach these.
     """
     workers = {me}.union(*(one.workers for one in known.values()))
@@ -59,12 +59,12 @@ def plan(
 
 
 def rank(worker: bytes, number: int) -> int:
-    """The place of a partition in a worker's own order of preference; smaller is sooner."""
+    """Place of a partition in a worker's order of preference; smaller is preferred."""
     return zlib.crc32(b"%s %d" % (worker, number))
 
 
 def _shares(counts: Mapping[bytes, int], partitions: int) -> dict[bytes, int]:
-    """How many each worker should hold; those that hold most already get the odd ones."""
+    """Number of partitions for each worker; the current largest holders get the remainder."""
     share, odd = divmod(partitions, len(counts))
     order = sorted(counts, key=lambda worker: (-counts[worker], worker))
     return {worker: share + (place < odd) for place, worker in enumerate(order)}

@@ -1,9 +1,9 @@
 """Lease scripts run by a partition's shard, each one atomic.
 
-Times are the shard's own (TIME), so no worker's clock decides; after that clock was set back,
-no lease and no worker lasts longer than its own term from then. The holder of a lease is known to be
-alive by it; the others register in the sorted set ``workers``. The first write of each script
-frees memory or takes none, so that leases work on a shard that is full as well
+Times are the shard's own (TIME), so no worker's clock matters; after that clock was set back,
+no lease and no worker lasts longer than its own term from then. A lease proves that its holder is
+alive; other workers register in the sorted set ``workers``. The first write of each script
+frees memory or takes none, so that leases also work on a full shard
 (``filters.worker.partitions.partition``).
 """
 
@@ -15,7 +15,7 @@ from acquisition.link.resp import Argument, packed
 from acquisition.wire import keys
 
 #: KEYS lease, workers; ARGV the worker, its term in milliseconds, whether to take a free lease.
-#: Answers how long the lease lasts yet, who holds it ("": nobody), and the other live workers.
+#: Returns the remaining time of the lease, its holder ("": none), and the other live workers.
 _VISIT = """\
 local me, term = ARGV[1], tonumber(ARGV[2])
 local holder = redis.call('GET', KEYS[1])
@@ -66,22 +66,22 @@ _TEXTS: dict[Argument, str] = {_VISIT_SHA: _VISIT, _GIVE_SHA: _GIVE}
 
 
 def visit(lease: str, workers: str, worker: bytes, milliseconds: int, take: bool) -> tuple[Argument, ...]:
-    """Renews a lease, or looks who has it, or takes a free one; these are two keys."""
+    """Renews or inspects a lease, or takes a free one; ``lease`` and ``workers`` are keys."""
     return ("EVALSHA", _VISIT_SHA, 2, lease, workers, worker, milliseconds, int(take))
 
 
 def give(lease: str, workers: str, worker: bytes, leave: bool) -> tuple[Argument, ...]:
-    """Gives a lease back; ``leave``: the worker goes altogether."""
+    """Releases a lease; ``leave``: the worker leaves altogether."""
     return ("EVALSHA", _GIVE_SHA, 2, lease, workers, worker, int(leave))
 
 
 def in_full(command: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """The same for a shard that has not loaded the script."""
+    """The command for a shard that has not loaded the script."""
     return ("EVAL", _TEXTS[command[1]], *command[2:])
 
 
 class Commands:
-    """The packed commands of one worker about one partition; the scripts must be loaded."""
+    """Packed commands of one worker for one partition; the scripts must be loaded."""
 
     def __init__(self, tag: str, worker: bytes, milliseconds: int) -> None:
         names = keys.lease(tag), keys.workers(tag)

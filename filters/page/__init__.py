@@ -1,4 +1,4 @@
 """Page: static files served by ``shardpulse serve`` at ``/``.
 
-Whatever lies here is served.
+Every file here is served.
 """

@@ -14,7 +14,7 @@ _HEAD = "| series | labels | meaning |\n|---|---|---|\n"
 
 
 def families() -> dict[str, list[Family]]:
-    """Every family but those of the metrics themselves, by heading."""
+    """Every family except those of the metrics themselves, by heading."""
     return {
         "The answer": [
             scrape.BUILD, scrape.SNAPSHOT, scrape.READ_AT, scrape.ERRORS, scrape.BLIND, scrape.HOSTS, scrape.DAMAGED,

@@ -43,7 +43,7 @@ shardpulse metrics --classic --output /var/lib/prometheus/node-exporter/shardpul
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; answers its exit code."""
+    """Run the command; returns its exit code."""
     options = _parser().parse_args(argv)
     snapshot, condition, tables = _read(load_checked(options.config), options)
     chosen = Options(entities=not options.hosts_only, figures=tuple(options.figure), inputs=options.inputs)
@@ -72,7 +72,7 @@ def _read(settings: Settings, options: argparse.Namespace) -> tuple[Snapshot, He
 
 
 def _replace(path: Path, text: bytes) -> None:
-    """Replace a file at once: a reader sees the old or the new one whole, and may be another user."""
+    """Replace a file atomically: readers see the old or the new one whole, and may be another user."""
     name = ""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:

@@ -1,6 +1,6 @@
 """Entity labels: hosts, processes and VMs with their identities.
 
-Marks processes that are not at the place of their VM.
+Marks processes that are not at their VM's place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def families(
     placements: Placements,
     entities: bool,
 ) -> list[Filled]:
-    """All families; ``hosts`` and ``sets`` are labels by number. Without ``entities`` of hosts alone."""
+    """All families; ``hosts`` and ``sets`` are labels by number. Without ``entities``, only those of hosts."""
     shown = [block for block in blocks if entities or is_host(block)]
     infos = [row for block in shown for row in _identities(block, hosts[block.host_id], sets[block.set_id])]
     found: list[Filled] = [(IDENTITY, infos), (VM_STATE, [row for block in shown for row in _states(block, hosts)])]
@@ -57,7 +57,7 @@ def families(
 
 
 def _identities(block: Block, host: str, resource_set: str) -> list[Series]:
-    """One info for each entity that a table names."""
+    """One info per entity named in a table."""
     entities = {entity.id: entity for entity in block.entities if entity.kind}
     found: list[Series] = []
     for entity in entities.values():
@@ -72,7 +72,7 @@ def _twice(placement: Placement) -> Series:
 
 
 def _states(block: Block, hosts: Mapping[int, str]) -> list[Series]:
-    """Of the newest tick, where it is valid."""
+    """State at the newest tick, if valid."""
     column = next((place for place, metric in enumerate(block.metrics) if metric.name == "state"), None)
     if column is None:
         return []

@@ -1,10 +1,10 @@
-"""Decision inputs as metric families, where the filter computes them.
+"""Decision inputs as metric families, if the filter computes them.
 
 They are: k of n, time above, CUSUM, median, MAD, quartiles, and the number of values.
 
-Of hosts by default, of processes and VMs where they are asked for. Metrics that no frame carries because the filter
-derives them (``cpu_busy_ratio``) stand here with their moving averages as well. A figure without a value has no
-series; a window that is not full yet has, and is marked as warming.
+Of hosts by default, of processes and VMs on request. Metrics that no frame contains because the filter
+derives them (``cpu_busy_ratio``) are included with their moving averages. A figure without a value has no
+series; a window that is not full yet has one, marked as warming.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from filters.text.quantities import digits
 
 
 class Figure(NamedTuple):
-    """``word`` and ``unit`` (None: that of the metric) stand in the name."""
+    """``word`` and ``unit`` (None: that of the metric) are parts of the name."""
 
     word: str
     unit: str | None
@@ -55,7 +55,7 @@ _KNOWN = {
     "lowest": Figure("lowest", None, "lowest of the last valid samples (shardpulse_inputs_plateau_samples)"),
     "highest": Figure("highest", None, "highest of the last valid samples (shardpulse_inputs_plateau_samples)"),
 }
-#: By what is kept of every column; one that is not known here stands by its own name.
+#: By figure kept of every column; one that is unknown here gets its own name.
 FIGURES = {
     plane: _KNOWN.get(plane) or Figure(plane, None, f"{plane.replace('_', ' ')} of the valid samples") for plane in KEPT
 }
@@ -90,15 +90,15 @@ class Source(NamedTuple):
 
     @property
     def layout(self) -> Hashable:
-        """Key that is the same for sources of the same columns."""
+        """Key shared by sources with the same columns."""
         sheet, head = self.sheet, self.table.head
         columns = (self.table.metrics, head.derived, head.figures)
         return sheet.resource_set, sheet.block.schema, sheet.rows.single, columns
 
 
 class Group(NamedTuple):
-    """Sources of the same columns. ``derived`` are names of derived metrics by their place among those of a table,
-    without those that a frame carries as well."""
+    """Sources with the same columns. ``derived``: names of derived metrics by their place among those of a table,
+    without those that frames also contain."""
 
     resource_set: str
     metrics: Sequence[Metric]
@@ -112,12 +112,12 @@ class Group(NamedTuple):
 
     @property
     def rows(self) -> list[Rows]:
-        """Of each member."""
+        """Rows of each member."""
         return [source.sheet.rows for source in self.members]
 
 
 def groups(found: Iterable[Sheet], tables: Mapping[Owner, InputsTable]) -> list[Group]:
-    """The sheets that have decision inputs, those of the same columns together."""
+    """Sheets with decision inputs, grouped by their columns."""
     pairs = ((sheet, tables.get((sheet.block.host_id, sheet.block.set_id))) for sheet in found)
     sources = (
         Source(sheet, table) for sheet, table in pairs if table is not None and table.rows == len(sheet.rows.texts)
@@ -126,14 +126,14 @@ def groups(found: Iterable[Sheet], tables: Mapping[Owner, InputsTable]) -> list[
 
 
 def exposed(found: Sequence[Group], options: Options) -> list[Group]:
-    """Blocks whose decision inputs are shown."""
+    """Blocks with exposed decision inputs."""
     if options.inputs == NONE:
         return []
     return [group for group in found if group.rows[0].single or options.inputs == ALL]
 
 
 def of_sets(found: Sequence[Group]) -> list[Filled]:
-    """How long windows are, and whose are not full."""
+    """Lengths of windows, and sets with windows that are not full."""
     sources = [source for group in found for source in group.members]
     texts = [syntax.labels(SET, (source.sheet.rows.host, source.sheet.resource_set)) for source in sources]
     pairs = [(text, source.table.head) for text, source in zip(texts, sources, strict=True)]
@@ -146,7 +146,7 @@ def of_sets(found: Sequence[Group]) -> list[Filled]:
 
 
 def thresholds(found: Sequence[Group]) -> list[Filled]:
-    """The threshold of each metric: one series for each host, whatever number of entities it has."""
+    """Threshold of each metric: one series per host, for any number of entities."""
     by_name: dict[str, tuple[Family, dict[str, float | None]]] = {}
     for group in found:
         texts = [syntax.labels(HOST, (rows.host,)) for rows in group.rows]
@@ -171,7 +171,7 @@ def family_of(resource_set: str, metric: Metric, plane: str, labels: tuple[str, 
 
 
 def derived_batches(found: Iterable[Group], options: Options) -> Iterator[Batch]:
-    """The moving averages of the metrics that the filter derives."""
+    """Moving averages of the metrics derived by the filter."""
     for group in found:
         if group.derived:
             metrics = [_derived_metric(name) for name in group.derived.values()]
@@ -179,7 +179,7 @@ def derived_batches(found: Iterable[Group], options: Options) -> Iterator[Batch]
 
 
 def invalid_of_derived(found: Iterable[Group]) -> Iterator[Invalid]:
-    """Derived samples that are not valid, as ``samples.invalid`` has them of all others."""
+    """Derived samples that are not valid, like ``samples.invalid`` for all others."""
     for group in found:
         for sheet, table in group.members:
             if not table.section.codes.any():

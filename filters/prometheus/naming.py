@@ -1,8 +1,8 @@
 """Naming of families and labels: legal, unique names for any name.
 
-A name that is legal already stays as it is. Any other is written in Prometheus's "value encoding" scheme
+A legal name is unchanged. Any other is written in Prometheus's "value encoding" scheme
 (prometheus/common, "UTF-8 escaping schemes"): ``U__`` and then the text, with underscores doubled and each
-illegal character as ``_HEX_``. The scheme is injective, and anyone can turn it back.
+illegal character as ``_HEX_``. The scheme is injective and reversible.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MEAN, DEVIATION, TREND, LAST = (plane.figure for plane in planes.OWN)
 #: The planes of smoothed samples by the names of their figures.
 FIGURES = {plane.figure: plane for plane in planes.known()}
 ABOVE, THRESHOLD = "above", "threshold"
-#: Words that stand for figures in names: a metric whose own name holds one of them is encoded.
+#: Words for figures in names: a metric whose own name contains one of them is encoded.
 _FIGURE_WORDS = "|".join(word for word in (*FIGURES, ABOVE, THRESHOLD, *KEPT) if word != MEAN)
 
-#: Units that the end of a name tells, the longest first.
+#: Units indicated by the end of a name, the longest first.
 _UNITS = ("bytes_per_second", "bytes", "seconds", "ratio")
-#: First words of the families that tell of the pipeline itself; a resource set of such a name is encoded.
+#: First words of families about the pipeline itself; a resource set with such a name is encoded.
 OWN_WORDS = frozenset(
     "books build entity filter findings inputs partition probe sample set shard snapshot worker".split()  # noqa: SIM905
 )
@@ -38,16 +38,16 @@ _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class Name(NamedTuple):
-    """A family's name and the unit that it ends with, if any."""
+    """A family's name and the unit at its end, if any."""
 
     text: str
     unit: str
 
 
 def family_name(resource_set: str, metric: str, figure: str = MEAN) -> Name:
-    """``shardpulse_SET_METRIC`` for the mean; other figures stand before the unit: ``…_deviation_ratio``.
+    """``shardpulse_SET_METRIC`` for the mean; other figures come before the unit: ``…_deviation_ratio``.
 
-    ``_value`` is put behind an ending that the formats reserve (``cpu_count``).
+    ``_value`` is appended to an ending reserved by the formats (``cpu_count``).
     """
     plane = FIGURES[figure]
     if plane.unit is not None:
@@ -59,7 +59,7 @@ def family_name(resource_set: str, metric: str, figure: str = MEAN) -> Name:
 
 
 def inputs_name(resource_set: str, metric: str, word: str, unit: str | None = None) -> Name:
-    """``shardpulse_SET_METRIC_WORD_UNIT``. A figure of another unit than the metric's stands behind the whole name of
+    """``shardpulse_SET_METRIC_WORD_UNIT``. A figure with another unit than the metric's follows the whole name of
     the metric (``…_cpu_busy_ratio_above_ticks``): another metric may differ in its unit alone."""
     stem, own = _stem(resource_set, metric)
     if unit is None:
@@ -76,7 +76,7 @@ def _of_figure(stem: str, word: str, unit: str) -> Name:
 
 
 def _stem(resource_set: str, metric: str) -> tuple[str, str]:
-    """The name of the family of a metric without its unit, and the unit."""
+    """Name of the family of a metric without its unit, and the unit."""
     own = resource_set in OWN_WORDS
     prefix = _encoded(resource_set) if own or not _PLAIN_SET.fullmatch(resource_set) else resource_set
     ending = metric if _PLAIN_METRIC.fullmatch(metric) else _encoded(metric)

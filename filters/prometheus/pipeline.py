@@ -2,7 +2,7 @@
 
 They come from ``acquisition.status.health``.
 
-A figure that is not known has no series: the memory of a shard that does not answer, the wait in a partition
+An unknown figure has no series: the memory of a shard that does not answer, the wait in a partition
 that cannot be read.
 """
 
@@ -23,7 +23,7 @@ from filters.prometheus import syntax
 from filters.prometheus.rows import SET
 from filters.prometheus.syntax import COUNTER, GAUGE, Family, Filled, Series
 
-#: A family, and the figure of it that one row (an account, a shard …) gives.
+#: A family, and its figure in one row (an account, a shard …).
 Table = tuple[tuple[Family, Callable[[Any], float | int | None]], ...]
 _Line = tuple[str, str, str, str, Callable[[Any], float | int | None]]
 

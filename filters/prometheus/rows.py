@@ -1,7 +1,7 @@
 """Rows of blocks as text: cached labels, and figures formatted in batches.
 
-Labels are kept while names stay the same. A batch holds rows of several blocks with the same columns, so that many
-hosts of one row cost what few of many rows do.
+Labels are kept while names are unchanged. A batch holds rows of several blocks with the same columns, so that many
+hosts with one row each cost as much as a few with many rows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from filters.prometheus import syntax
 from filters.prometheus.syntax import Family
 from filters.text.quantities import LEAST
 
-_BATCH_ROWS = 256  #: formatting so many takes 0.1 ms, for which no other thread of a server can run
+_BATCH_ROWS = 256  #: formatting takes 0.1 ms, during which no other thread of a server can run
 
 _Item = TypeVar("_Item")
-#: The family of a figure of a metric of a resource set, with these labels.
+#: Family of a figure of a metric of a resource set, with these labels.
 Naming = Callable[[str, Metric, str, tuple[str, ...]], Family]
 
 HOST = ("host",)
@@ -33,33 +33,33 @@ SET = ("host", "resource_set")
 
 
 class Rows(NamedTuple):
-    """The rows of one block. ``texts`` are their labels, ``template`` is one text with a place for a number
-    behind the labels of each row; each row begins with a line feed and the name is still to be put behind it.
+    """The rows of one block. ``texts``: their labels; ``template``: one text with a place for a number
+    after the labels of each row; each row begins with a line feed, after which the name must be inserted.
 
-    ``repeated`` marks rows whose id stands in an earlier row as well (damaged state), None when there are none.
+    ``repeated`` marks rows with the id of an earlier row (damaged state), None if there are none.
     """
 
     names: Names | None
     ids: bytes
     host: str
-    single: bool  #: one row, the host itself
+    single: bool  #: only one row, the host itself
     texts: tuple[str, ...]
     template: str
     repeated: npt.NDArray[np.bool_] | None
 
     def hides(self, row: int) -> bool:
-        """Whether a row is left out: its id stands in an earlier one."""
+        """Whether a row is omitted: an earlier one has the same id."""
         return self.repeated is not None and bool(self.repeated[row])
 
 
 class Prepared:
-    """Remembers ``Rows`` by (host id, resource set id); threads may share one."""
+    """Cached ``Rows`` by (host id, resource set id); thread-safe."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int], Rows] = {}
 
     def rows(self, block: Block, host: str) -> Rows:
-        """The rows of a block of the host that is labelled ``host``."""
+        """The rows of a block of the host labelled ``host``."""
         key = (block.host_id, block.set_id)
         found = self._rows.get(key)
         ids = block.raw_ids
@@ -68,7 +68,7 @@ class Prepared:
         return found
 
     def forget(self, blocks: Sequence[Block]) -> None:
-        """Drop what is remembered of resource sets that are not among ``blocks``."""
+        """Drop cached rows of resource sets that are not among ``blocks``."""
         for key in self._rows.keys() - {(block.host_id, block.set_id) for block in blocks}:
             self._rows.pop(key, None)
 
@@ -76,7 +76,7 @@ class Prepared:
 def host_names(blocks: Iterable[Block]) -> dict[int, str]:
     """The ``host`` label of each host id: its name, or the id in hex.
 
-    A name counts only if its identity is the id that it came with: no host can take the name of another one, and
+    A name counts only if its identity equals the id that it came with: no host can take the name of another one, and
     with it its series.
     """
     names = {block.host_id: f"{block.host_id:016x}" for block in blocks}
@@ -85,7 +85,7 @@ def host_names(blocks: Iterable[Block]) -> dict[int, str]:
 
 
 def set_names(blocks: Iterable[Block]) -> dict[int, str]:
-    """The ``resource_set`` label of each resource set by its number: its name, by the same rule."""
+    """The ``resource_set`` label of each resource set number: its name, by the same rule."""
     names = {block.set_id: f"{block.set_id:08x}" for block in blocks}
     names.update(
         (block.set_id, block.resource_set)
@@ -123,7 +123,7 @@ def _repeated(ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_] | None:
 
 
 class Batch(NamedTuple):
-    """``planes`` holds float32 (n, m) by figure for ``metrics``, NaN where nothing is to be shown."""
+    """``planes``: float32 (n, m) by figure for ``metrics``, NaN for values that are not shown."""
 
     resource_set: str
     metrics: Sequence[Metric]
@@ -134,7 +134,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(resource_set: str, metrics: Sequence[Metric], rows: Sequence[Rows], planes: Mapping[str, Floats]) -> Batch:
-    """A batch of the rows of several blocks, one behind the other."""
+    """A batch of the concatenated rows of several blocks."""
     texts = [text for one in rows for text in one.texts]
     return Batch(resource_set, metrics, rows[0].single, texts, "".join([one.template for one in rows]), planes)
 
@@ -142,7 +142,7 @@ def batch_of(resource_set: str, metrics: Sequence[Metric], rows: Sequence[Rows],
 def grouped(
     items: Iterable[_Item], key: Callable[[_Item], Hashable], size: Callable[[_Item], int]
 ) -> Iterator[list[_Item]]:
-    """The items of each key together, in lists of some hundred rows; ``size`` is how many an item has."""
+    """Items with equal keys together, in lists of some hundred rows; ``size``: number of rows of an item."""
     groups: dict[Hashable, tuple[list[_Item], list[int]]] = {}
     for item in items:
         members, sizes = groups.setdefault(key(item), ([], [0]))
@@ -166,7 +166,7 @@ def families(batches: Iterable[Batch], figures: Iterable[str], named: Naming) ->
 
 
 def first_of_each_name(metrics: Sequence[Metric]) -> list[int]:
-    """A table that names two columns alike would make two series of one name: the first one counts."""
+    """Columns with distinct names: if a table repeats a name, the first one counts, to avoid duplicate series."""
     first: dict[str, int] = {}
     for index, metric in enumerate(metrics):
         first.setdefault(metric.name, index)
@@ -183,8 +183,8 @@ def _columns(batches: Iterable[Batch]) -> dict[tuple[str, str], list[tuple[Batch
 
 
 def _text(batch: Batch, column: int, name: str, figure: str) -> str:
-    """The lines of one column: 9 significant digits distinguish every float32. What is no normal number
-    is what a moving average leaves of an event of long ago: 0."""
+    """The lines of one column: 9 significant digits distinguish every float32. Subnormal numbers
+    are residues of old events in a moving average: 0."""
     values = batch.planes[figure][:, column]
     values = np.where(np.abs(values) < LEAST, np.float32(0.0), values)
     shown = np.isfinite(values)

@@ -2,10 +2,10 @@
 
 Invalid samples have families of their own.
 
-What has no value has no series: never 0, and never NaN, which an average over entities would take over. That is
-a mean before its first valid sample or long after its last one, a raw value that failed a check, everything of a
+A missing value has no series: never 0, and never NaN, which an average over entities would propagate. Missing are
+a mean before its first valid sample or long after its last one, a raw value that failed a check, all values of a
 host that is late (in a coherent reading) or down. Prometheus then marks the series as gone at that scrape
-instead of drawing its last value on.
+instead of repeating its last value.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from filters.prometheus.rows import ENTITY, Batch, Prepared, Rows, batch_of, fir
 from filters.prometheus.syntax import GAUGE, Family, Filled, Series
 
 HOSTS, ALL, NONE = "hosts", "all", "none"
-#: Whose decision inputs are exposed.
+#: Hosts or entities with exposed decision inputs.
 INPUTS = (HOSTS, ALL, NONE)
 
 
 class Options(NamedTuple):
-    """Options of the exposition of a snapshot: the cardinality that a Prometheus has to bear.
+    """Options of the exposition of a snapshot: they determine the cardinality for Prometheus.
 
-    ``entities``: also the processes and VMs of the hosts; without, only what has one series per host.
+    ``entities``: include processes and VMs of the hosts; otherwise only families with one series per host.
 
-    ``figures`` are those of entities, ``host_figures`` those of hosts (acquisition.wire.records.planes). ``inputs``:
-    decision inputs of hosts, of entities as well (``all``), or of none.
+    ``figures``: those of entities; ``host_figures``: those of hosts (acquisition.wire.records.planes). ``inputs``:
+    decision inputs of hosts, also of entities (``all``), or of none.
     """
 
     entities: bool = True
@@ -63,7 +63,7 @@ STALE = Family(
 
 
 class Sheet(NamedTuple):
-    """The numbers of one block. ``planes`` holds float32 (n, m) by figure, NaN where nothing is to be shown."""
+    """The numbers of one block. ``planes``: float32 (n, m) by figure, NaN for values that are not shown."""
 
     block: Block
     resource_set: str
@@ -82,7 +82,7 @@ class Invalid(NamedTuple):
 def sheets(
     blocks: Iterable[Block], hosts: Mapping[int, str], sets: Mapping[int, str], prepared: Prepared, options: Options
 ) -> list[Sheet]:
-    """The blocks that have something to show; ``hosts`` and ``sets`` are labels by number."""
+    """Blocks with something to show; ``hosts`` and ``sets`` are labels by number."""
     found = []
     for block in blocks:
         if block.state == DOWN or not is_named(block) or 0 in block.shape:
@@ -96,7 +96,7 @@ def sheets(
 
 
 def is_named(block: Block) -> bool:
-    """Whether a block has values, and a table that names its columns."""
+    """Whether a block has values and a table with the names of its columns."""
     names = block.names
     return (
         block.has_values
@@ -107,7 +107,7 @@ def is_named(block: Block) -> bool:
 
 
 def batches(found: Iterable[Sheet]) -> Iterator[Batch]:
-    """The sheets of the same resource set and columns together."""
+    """Sheets grouped by resource set and columns."""
     for members in grouped(found, _columns_of, lambda sheet: len(sheet.rows.texts)):
         first = members[0]
         planes = {figure: np.concatenate([sheet.planes[figure] for sheet in members]) for figure in first.planes}
@@ -126,14 +126,14 @@ def family_of(resource_set: str, metric: Metric, figure: str, labels: tuple[str,
 
 
 def described(metric: Metric, name: naming.Name) -> str:
-    """Description of a metric, with its unit where the name of its family does not show it."""
+    """Description of a metric, with its unit if the name of its family does not include it."""
     return (
         f"{metric.help}, in {metric.unit}" if metric.unit == "cores" or (metric.unit and not name.unit) else metric.help
     )
 
 
 def invalid(found: Iterable[Sheet], more: Iterable[Invalid] = ()) -> list[Filled]:
-    """The families that show which samples are not valid, why, and since when. Their absence means VALID."""
+    """Families of samples that are not valid, with reason and time. Absence means VALID."""
     all_of_them = [*(row for sheet in found for row in _invalid_of(sheet)), *more]
     by_family = ((INVALID, True), (WITHOUT_VALUE, False))
     found_of = [(family, [row.reason for row in all_of_them if row.failed == failed]) for family, failed in by_family]
@@ -143,7 +143,7 @@ def invalid(found: Iterable[Sheet], more: Iterable[Invalid] = ()) -> list[Filled
 def late(
     blocks: Iterable[Block], hosts: Mapping[int, str], sets: Mapping[int, str], prepared: Prepared
 ) -> Iterator[Invalid]:
-    """The metrics of hosts themselves whose values are late: of entities the state of their set says as much."""
+    """Metrics of hosts themselves with late values: for entities the state of their set shows it."""
     for block in blocks:
         if block.has_values or block.absence != codes.LATE or block.names is None or not is_host(block):
             continue
@@ -153,7 +153,7 @@ def late(
 
 
 def invalid_sample(sheet: Sheet, row: int, metric: str, code: int, age: float | None) -> Invalid:
-    """The series of a sample that is not valid; ``age`` seconds from the last valid one to its tick."""
+    """Series of a sample that is not valid; ``age``: seconds from the last valid one to its tick."""
     who = f"{sheet.rows.texts[row]},{syntax.labels(STALE.labels[3:], (sheet.resource_set, metric))}"
     return Invalid(bool(codes.IS_INVALID[code]), (f'{who},validity="{codes.name_of(code)}"', 1), (who, age))
 

@@ -20,7 +20,7 @@ from filters.prometheus.samples import Options
 from filters.prometheus.syntax import GAUGE, INFO, OPENMETRICS, Family, Filled, Series, Syntax
 
 Tables = Mapping[Owner, InputsTable]
-Outcomes = Mapping[str, Sequence[int]]  #: numbers of hosts by the outcome of the rule, all outcomes
+Outcomes = Mapping[str, Sequence[int]]  #: numbers of hosts by outcome of the rule, all outcomes
 _WELL = "not_hot"
 
 BUILD = Family("shardpulse_build", INFO, "The version of shardpulse that answers", labels=("version",))
@@ -60,11 +60,11 @@ def render(
 
     ``snapshot`` is a coherent reading by choice: Prometheus gives all samples of a scrape one time, so they
     should be of one tick. Samples carry no timestamps, but an age. Without ``health`` the families of the
-    pipeline are absent. ``prepared`` keeps label texts between calls. ``tables`` are the decision inputs of the
-    snapshot's blocks (``SnapshotReader.inputs``); without them their families are absent. ``outcomes`` are those of
+    pipeline are absent. ``prepared`` caches label texts between calls. ``tables``: decision inputs of the
+    snapshot's blocks (``SnapshotReader.inputs``); without them their families are absent. ``outcomes``: those of
     a service, which judges; None: their families are absent.
     """
-    text = io.BytesIO()  # joining megabytes at once would hold up the other threads of a server
+    text = io.BytesIO()  # joining megabytes at once would block the other threads of a server
     for piece in chunks(snapshot, health, options, form, prepared, tables, outcomes):
         text.write(piece.encode())
     return text.getvalue()
@@ -79,7 +79,7 @@ def chunks(
     tables: Tables | None = None,
     outcomes: Outcomes | None = None,
 ) -> Iterator[str]:
-    """The answer of ``render`` in pieces of one family at most, for a server that sends while it renders."""
+    """The answer of ``render`` in pieces of at most one family, for a server that sends while it renders."""
     pieces = _pieces(snapshot, health, options or Options(), form, prepared or Prepared(), tables or {}, outcomes)
     yield next(pieces, "").removeprefix("\n")
     yield from pieces
@@ -119,14 +119,14 @@ def _pieces(
 
 
 def _begun(head: str, texts: Iterable[str]) -> Iterator[str]:
-    """The head and the text of its series, unless there are none."""
+    """The head and the text of its series, if there are any."""
     for text in filter(None, texts):
         yield head + text
         head = ""
 
 
 def _written(families: Iterable[Filled], form: Syntax) -> Iterator[str]:
-    """The families that have a series."""
+    """Families with at least one series."""
     for family, series in families:
         text = syntax.lines(family, series)
         if text:
@@ -159,7 +159,7 @@ def _verdicts(outcomes: Outcomes, hosts: Mapping[int, str]) -> list[Filled]:
 
 
 def _by_state(snapshot: Snapshot) -> list[Series]:
-    """How many hosts are how; those that need no cause always, as 0 is a fact here."""
+    """Number of hosts by state; states without a cause are always included, as 0 is a fact here."""
     worst: dict[int, tuple[int, str]] = {}
     for block in snapshot.blocks:
         standing = (STATES.index(block.state), block.cause)

@@ -22,7 +22,7 @@ def _count(name: str) -> Figure:
 
 
 def _clock_offset(block: Block) -> float | None:
-    """How far the host's clock is ahead of the filter's; None while no record shows it."""
+    """Seconds by which the host's clock is ahead of the filter's; None while no record shows it."""
     return None if block.head is None else block.wall - block.filtered
 
 
@@ -30,7 +30,7 @@ def _shedding(block: Block) -> int | None:
     return None if block.position is None else int(block.quality.sheds)
 
 
-#: What a block says of itself, one family each.
+#: Properties of a block, one family each.
 FIGURES: tuple[tuple[Family, Figure], ...] = tuple(
     (Family(f"shardpulse_set_{name}", kind, text, unit, SET), figure)
     for name, kind, unit, text, figure in (
@@ -79,7 +79,7 @@ def families(blocks: Sequence[Block], hosts: Mapping[int, str], sets: Mapping[in
 
 
 def _by_validity(text: str, block: Block) -> list[Series]:
-    """How many samples have which code; VALID always, as 0 is a fact here."""
+    """Number of samples by code; VALID always, as 0 is a fact here."""
     if not block.has_values:
         return []
     counts = np.bincount(block.codes().ravel(), minlength=1).tolist()

@@ -2,7 +2,7 @@
 
 Sources: the OpenMetrics specification (sections "ABNF" and "Escaping"), and "Exposition formats" in the
 Prometheus documentation. Both are UTF-8. Every text here begins each of its lines with a line feed instead
-of ending it with one; ``render`` moves the first one behind the last line.
+of ending it with one; ``render`` moves the first one to the end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# -- A metric family: what stands in its HELP, TYPE and UNIT lines, and which labels its series carry.
+# -- A metric family: contents of its HELP, TYPE and UNIT lines, and labels of its series.
 
 GAUGE = "gauge"
 COUNTER = "counter"  #: its series are named ``NAME_total``
@@ -19,12 +19,12 @@ INFO = "info"  #: its series are named ``NAME_info`` and are always 1
 
 _SUFFIXES = {COUNTER: "_total", INFO: "_info"}
 
-#: A series: its labels as text, without braces, and its value. None: there is no value, and no series.
+#: A series: its labels as text, without braces, and its value. None: no value, and no series.
 Series = tuple[str, float | int | None]
 
 
 class Family(NamedTuple):
-    """``name`` ends with ``_UNIT`` where there is a unit, and has no suffix of its type."""
+    """``name`` ends with ``_UNIT`` if there is a unit, and has no suffix of its type."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Family(NamedTuple):
 
     @property
     def series_name(self) -> str:
-        """Name of its series, by which a query asks for them."""
+        """Name of its series, for queries."""
         return self.name + _SUFFIXES.get(self.kind, "")
 
 
@@ -43,7 +43,7 @@ Filled = tuple[Family, Iterable[Series]]
 
 
 class Syntax(NamedTuple):
-    """``media_type`` and ``version`` are what a scraper accepts; ``ending`` is the last line, if there must be one."""
+    """``media_type`` and ``version``: as accepted by a scraper; ``ending``: last line, if required."""
 
     media_type: str
     version: str
@@ -63,8 +63,8 @@ _CLASSIC_HELP_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 
 
 def head(family: Family, syntax: Syntax) -> str:
-    """The lines that introduce a family. The classic format knows no units and no info, and calls a
-    counter by the name of its series."""
+    """The header lines of a family. The classic format has no units and no info, and names a
+    counter like its series."""
     if syntax is OPENMETRICS:
         unit = f"\n# UNIT {family.name} {family.unit}" if family.unit else ""
         text = encodable(family.help).translate(_ESCAPES)
@@ -74,7 +74,7 @@ def head(family: Family, syntax: Syntax) -> str:
 
 
 def lines(family: Family, series: Iterable[Series]) -> str:
-    """The lines of series; those without a value are left out."""
+    """Lines of series; those without a value are omitted."""
     name = family.series_name
     return "".join(
         f"\n{name}{{{labels}}} {number(value)}" if labels else f"\n{name} {number(value)}"
@@ -94,7 +94,7 @@ def labels(names: Iterable[str], values: Iterable[str]) -> str:
 
 
 def escaped(value: str) -> str:
-    """A label value as it stands between quotation marks."""
+    """A label value as written between quotation marks."""
     return encodable(value).translate(_ESCAPES)
 
 
@@ -106,9 +106,9 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-# -- Which text format a scraper asks for in its Accept header (RFC 9110, section 12.5.1).
+# -- The text format requested by a scraper's Accept header (RFC 9110, section 12.5.1).
 
-#: Versions that OpenMetrics 1.0.0 text satisfies: Prometheus asks for both.
+#: Versions satisfied by OpenMetrics 1.0.0 text: Prometheus requests both.
 _OPENMETRICS_VERSIONS = ("", "1.0.0", "0.0.1")
 _CLASSIC_VERSIONS = ("", "0.0.4")
 _MOST_CHARACTERS = 4096
@@ -118,7 +118,7 @@ def negotiate(accept: str | None) -> Syntax:
     """The format to answer with: OpenMetrics, unless the header ranks the classic text format higher.
 
     Without a header, with ``*/*``, or with a header that names neither, the answer is OpenMetrics: RFC 9110
-    lets a server disregard a header that it cannot satisfy. Anything malformed in it is passed over.
+    allows a server to disregard a header that it cannot satisfy. Malformed parts are ignored.
     """
     weights = {OPENMETRICS: -1.0, CLASSIC: -1.0}
     precision = {OPENMETRICS: -1, CLASSIC: -1}
@@ -131,7 +131,7 @@ def negotiate(accept: str | None) -> Syntax:
 
 
 def _matches(media_type: str, version: str) -> list[tuple[Syntax, int]]:
-    """The formats that one element of the header covers, with how precisely it names them."""
+    """The formats covered by one element of the header, with the precision of the match."""
     if media_type == "*/*":
         return [(OPENMETRICS, 0), (CLASSIC, 0)]
     if media_type == "text/*":

@@ -52,7 +52,7 @@ _TOP_IN_TERMINAL = 10
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; answers its exit code."""
+    """Run the command; returns its exit code."""
     if argv and argv[0] in decisions.QUESTIONS:
         return decisions.main(argv)
     if argv and argv[0] == place.PLACE:
@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def answer(snapshot: Snapshot, options: argparse.Namespace, out: TextIO) -> int:
-    """Write one snapshot. Raises TemporaryError where there is no host, DataError when a pattern matches nothing."""
+    """Write one snapshot. Raises TemporaryError if there is no host, DataError if a pattern matches nothing."""
     warn(snapshot, "shardpulse query", options.json)
     if snapshot.damaged:
         say(f"shardpulse query: warning: {snapshot.damaged} damaged records")

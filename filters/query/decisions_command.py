@@ -31,11 +31,11 @@ from filters.documents.verdicts import LISTED, Hosts, hot_document, moves_docume
 from filters.judging.judge import TickJudge
 from filters.text.quantities import counted, quantity, seconds
 
-# -- What all forms of ``shardpulse query`` have in common.
+# -- Common parts of all forms of ``shardpulse query``.
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Output, repetition, grace time and where the shards are."""
+    """Output, repetition, grace time and the location of the shards."""
     add_watch(parser)
     parser.add_argument(
         "--grace", type=help_text.number(0, 86400), metavar="S", help="seconds to wait for late hosts ([snapshot])"
@@ -44,14 +44,14 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def reader(settings: Settings, options: argparse.Namespace) -> SnapshotReader:
-    """A reader as the configuration and these options say."""
+    """A reader according to the configuration and these options."""
     shards = endpoints.with_addresses(settings.shards, options.shards)
     grace = settings.snapshot.grace_seconds if options.grace is None else options.grace
     return SnapshotReader(endpoints.connect(shards), grace, settings.snapshot.down_after_seconds)
 
 
 def warn(decided: Decided, as_json: bool) -> None:
-    """Name what could not be read. Raises TemporaryError where there is no host, unless a document says so."""
+    """Report what could not be read. Raises TemporaryError if there is no host, unless a document reports it."""
     hostless = not (decided.picture.hosts or as_json)
     for error in decided.picture.errors:
         if not (hostless and error == decided.blind):
@@ -61,7 +61,7 @@ def warn(decided: Decided, as_json: bool) -> None:
 
 
 def exit_code(decided: Decided) -> int:
-    """The code for what could not be read, or for nothing that can be judged."""
+    """Exit code for failed reads, or for nothing that can be judged."""
     hostless = not decided.picture.hosts and set(decided.picture.errors) <= {decided.blind}
     if not hostless and (decided.picture.errors or (decided.unplanned and not decided.blind)):
         return EXIT_UNAVAILABLE
@@ -71,12 +71,12 @@ def exit_code(decided: Decided) -> int:
 # -- Hot hosts and moves in words: the text of ``shardpulse query hot`` and ``moves`` (pure).
 
 _INDENT = "    "
-_NAMED = 3  #: names in the line that counts what is not moved
+_NAMED = 3  #: names in the line that counts refusals
 
 
 def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
-    """The hosts with these outcomes, in the order of the outcomes; those beyond a limit that first which exceeds it
-    most."""
+    """Hosts with these outcomes, in the order of the outcomes; of those beyond a limit, the largest excess
+    first."""
     heat, hosts = decided.heat, {host.id: host for host in decided.picture.hosts}
     found = {outcome: heat.having(outcome) for outcome in Outcome}
     counts = ", ".join(
@@ -93,7 +93,7 @@ def hot_lines(decided: Decided, outcomes: Collection[Outcome]) -> Iterator[str]:
 
 
 def explained_lines(decided: Decided, wanted: Hosts) -> Iterator[str]:
-    """All that is known of the verdicts on the ``wanted`` hosts: parts with their reasons, figures."""
+    """Everything known about the verdicts on the ``wanted`` hosts: parts with their reasons, figures."""
     found = list(filter(wanted.takes, decided.picture.hosts))
     if not found:
         raise UsageError("no host has this name or id")
@@ -107,7 +107,7 @@ def explained_lines(decided: Decided, wanted: Hosts) -> Iterator[str]:
 
 
 def move_lines(decided: Decided) -> Iterator[str]:
-    """Proposals with the rule, the figures, their age and validity; then what was refused and why."""
+    """Proposals with the rule, the figures, their age and validity; then refusals with reasons."""
     plan, method = decided.plan, decided.method
     if plan is None:
         yield from head_lines(decided, f"no moves are proposed: {decided.unplanned}")
@@ -163,7 +163,7 @@ def _refusal(refusal: Refusal) -> str:
 
 
 def _considered(refusals: Sequence[Refusal]) -> str:
-    """Summary of what was considered and not moved: reasons stand below."""
+    """Summary of options considered and not proposed: reasons follow below."""
     hosts = [each.host.name for each in refusals if each.vm is None]
     vms = [each.vm.name for each in refusals if each.vm is not None]
     parts = [
@@ -224,7 +224,7 @@ shardpulse query moves --selection most_cpu --placement least_loaded
 
 
 def main(argv: list[str]) -> int:
-    """Run ``hot`` or ``moves``, the first word of ``argv``; answers the exit code."""
+    """Run ``hot`` or ``moves``, the first word of ``argv``; returns the exit code."""
     question, options = argv[0], _parser(argv[0]).parse_args(argv[1:])
     settings = load_checked(options.config)
     chosen = _chosen(settings.decisions, options)
@@ -235,7 +235,7 @@ def main(argv: list[str]) -> int:
 
 
 class _Asked:
-    """One question, asked once or again and again with hysteresis between answers."""
+    """One query, run once or repeatedly with hysteresis between results."""
 
     def __init__(self, question: str, reader: SnapshotReader, judge: TickJudge, options: argparse.Namespace) -> None:
         self.question = question
@@ -246,7 +246,7 @@ class _Asked:
         self._judge = judge
 
     def decide(self) -> Decided:
-        """Read and decide. Raises TemporaryError where there is no host, unless a document says so."""
+        """Read and decide. Raises TemporaryError if there is no host, unless a document reports it."""
         if self.question == HOT:
             decided = self._judge.newest(self._reader)
         else:
@@ -273,7 +273,7 @@ def _answer(asked: _Asked, out: TextIO) -> int:
 
 
 def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:
-    """The configuration with what the command line says instead. Raises UsageError."""
+    """The configuration with overrides from the command line. Raises UsageError."""
     rule = options.rule or settings.rule
     given = dict(settings.parameters.get(rule, {}))
     if options.parameter and rule not in overload_detection.rules():
@@ -291,7 +291,7 @@ def _chosen(settings: Decisions, options: argparse.Namespace) -> Decisions:
 
 
 def _value(text: str) -> str | bool | int | float | list[str]:
-    """A value as in TOML, without the quotes: ``a,b`` is a list."""
+    """A value as in TOML, without quotes: ``a,b`` is a list."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):

@@ -28,12 +28,12 @@ _COLUMNS = (
     "VALIDITY", "AGE_S", "STALE_S", "TICK", "STATE",
 )  # fmt: skip
 _FIGURES = ("mean", "deviation", "trend", "last")
-_FIGURES_END = _COLUMNS.index("UNIT")  #: where the columns of further kernels are put in
+_FIGURES_END = _COLUMNS.index("UNIT")  #: insertion point of the columns of further kernels
 _RIGHT = frozenset(("MEAN", "DEVIATION", "TREND", "LAST", "AGE_S", "STALE_S", "TICK"))
 
 
 def document(snapshot: Snapshot, sections: Sequence[Section]) -> bytes:
-    """One JSON document (RFC 8259: a number that is not there is null), without a line break."""
+    """One JSON document (RFC 8259; absent numbers are null), without a line break."""
     body = {
         "reading": snapshot.reading,
         "now": round(snapshot.now, 6),
@@ -47,7 +47,7 @@ def document(snapshot: Snapshot, sections: Sequence[Section]) -> bytes:
 
 
 def lines(sections: Sequence[Section]) -> Iterator[str]:
-    """Aligned columns, every line complete in itself, numbers in base units."""
+    """Aligned columns, every line self-contained, numbers in base units."""
     extra = list(dict.fromkeys(name for section in sections for row in section.rows for name in row.extra))
     titles = [*_COLUMNS[:_FIGURES_END], *map(str.upper, extra), *_COLUMNS[_FIGURES_END:]]
     cells = [titles] + [_cells(row, extra) for section in sections for row in section.rows]
@@ -59,7 +59,7 @@ def lines(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def tables(sections: Sequence[Section], width: int) -> RenderableType:
-    """One table per host and resource set, under a line with what all of its rows share."""
+    """One table per host and resource set, below a line with the values common to its rows."""
     parts: list[RenderableType] = []
     for section in sections:
         parts += [heading(section.block), _table(section, width)]
@@ -70,7 +70,7 @@ def tables(sections: Sequence[Section], width: int) -> RenderableType:
 
 
 def _hidden(section: Section) -> str:
-    """Note on what is not shown, and how to see it."""
+    """Note on hidden rows and metrics, and how to show them."""
     left_out = [f"{section.hidden} more entities: --top 0"] if section.hidden else []
     if section.hidden_metrics:
         left_out.append(f"{section.hidden_metrics} more metrics: --metric '*'")
@@ -78,7 +78,7 @@ def _hidden(section: Section) -> str:
 
 
 def heading(block: Block) -> Text:
-    """Host, resource set, tick, age, interval, state, and the reason when it is not current."""
+    """Host, resource set, tick, age, interval, state, and the reason if it is not current."""
     text = Text.assemble(
         (printable(block.host), "bold"), " · ", (printable(block.resource_set), "bold"), f" · tick {block.tick}",
         f" · age {seconds(finite(block.age_seconds))} · every {block.interval:g} s · ",
@@ -95,7 +95,7 @@ def heading(block: Block) -> Text:
 
 
 def _table(section: Section, width: int) -> Table:
-    """Figures and validity are never cut; what room they leave is the names'."""
+    """Figures and validity are never cut; names get the remaining width."""
     own = [name for name in _FIGURES if name != "trend" or width >= _WIDE]
     extra = section.block.extra_planes
     titles = [name.upper() for name in (*own, *(plane.figure for plane in extra))]
@@ -123,8 +123,8 @@ def _extra(row: Row, planes: Sequence[Plane]) -> list[str]:
 
 
 def _labels(rows: Sequence[Row]) -> list[str]:
-    """The entity in the first of its rows, with the pid that distinguishes processes of one name, and whether it is a
-    VM that several hosts report."""
+    """The entity in the first of its rows, with the pid to distinguish processes of the same name, and a note on a VM
+    that several hosts report."""
     labels, before = [], ""
     for row in rows:
         pid = row.stable.rpartition(":")[2] if row.kind == "process" else ""

@@ -41,7 +41,7 @@ shardpulse query place --vcpus 4 --memory 8GiB --json | jq -r '.places[0].host'
 
 
 def main(argv: list[str]) -> int:
-    """Run ``place``; answers the exit code."""
+    """Run ``place``; returns the exit code."""
     options = _parser().parse_args(argv[1:])
     settings = load_checked(options.config)
     method = method_of(settings.decisions, name=config.find(options.config) or "configuration")
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(decided: Decided, wanted: Wanted, hosts: Hosts, options: argparse.Namespace, out: TextIO) -> int:
-    """Write one answer. Raises TemporaryError where there is no host, unless a document says so."""
+    """Write one answer. Raises TemporaryError if there is no host, unless a document reports it."""
     warn(decided, options.json)
     if options.json:
         out.write(encode(places_document(decided, wanted, hosts, options.top or None)).decode() + "\n")
@@ -70,7 +70,7 @@ def _answer(decided: Decided, wanted: Wanted, hosts: Hosts, options: argparse.Na
 
 
 def lines(decided: Decided, wanted: Wanted, hosts: Hosts, most: int | None = None) -> Iterator[str]:
-    """Hosts with their figures, then those that do not take the VM and why."""
+    """Hosts with their figures, then those that refuse the VM, with reasons."""
     if decided.plan is None:
         yield from head_lines(decided, f"no host is proposed: {decided.unplanned}")
         return

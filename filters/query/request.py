@@ -1,6 +1,6 @@
 """Request of ``shardpulse query``, checked against the shards' contents.
 
-A name that is not there gets suggestions.
+Unknown names get suggestions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from acquisition.snapshot.values.rows import Row, Selection, entity_keys, rows_o
 from acquisition.snapshot.vms.placement import Placements
 
 _SHOWN = 12
-#: What matters most of the metrics of a process or VM, of a host, and of anything else (the first one).
+#: The most important metrics of a process or VM, of a host, and of anything else (the first one).
 _BRIEF = (
     ("cpu_ratio",),
     ("cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_idle_ratio", "tasks_runnable",
@@ -26,8 +26,8 @@ _BRIEF = (
 
 
 class Request(NamedTuple):
-    """Patterns as the user gave them; ``top`` keeps so many entities per host and set (0: all), ``brief`` what matters
-    most of the metrics where none was named."""
+    """Patterns as given by the user; ``top``: number of entities per host and set (0: all); ``brief``: only the most
+    important metrics if none was named."""
 
     hosts: Sequence[str] = ()
     resource_sets: Sequence[str] = ()
@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The rows of one block that were asked for; ``hidden`` entities were left out by ``top``, and
+    """The requested rows of one block; ``hidden`` entities were omitted because of ``top``, and
     ``hidden_metrics`` because the request was brief."""
 
     block: Block
@@ -48,7 +48,7 @@ class Section(NamedTuple):
 
 
 def sections(snapshot: Snapshot, request: Request) -> list[Section]:
-    """Sections that the request selects. Raises DataError naming the first pattern that matches nothing."""
+    """Sections selected by the request. Raises DataError naming the first pattern that matches nothing."""
     blocks = _check(request, snapshot.blocks)
     selection = Selection.of((), (), request.entities, request.metrics)
     found = [_section(block, selection, request, snapshot.placements) for block in blocks]
@@ -64,7 +64,7 @@ def _section(block: Block, selection: Selection, request: Request, placements: P
         shown = next(filter(None, matching), list(known)[:1])
         rows, hidden_metrics = [row for row in rows if row.metric in shown], len(known) - len(shown)
     best: dict[str, float] = {}
-    for row in rows:  # the first metric that was selected decides, cpu_ratio where it is among them
+    for row in rows:  # the first selected metric decides, cpu_ratio if selected
         if row.id not in best or row.metric == "cpu_ratio":
             best[row.id] = row.mean if row.mean is not None else float("-inf")
     if not top or len(best) <= top:
@@ -75,7 +75,7 @@ def _section(block: Block, selection: Selection, request: Request, placements: P
 
 
 def _check(request: Request, blocks: Sequence[Block]) -> list[Block]:
-    """The blocks of the hosts and sets that were asked for, after checking every pattern."""
+    """Blocks of the requested hosts and sets, after checking every pattern."""
     chosen = _choose("host", request.hosts, blocks, lambda b: [b.host, f"{b.host_id:016x}"])
     chosen = _choose(
         "resource set", request.resource_sets, chosen, lambda block: [block.resource_set, f"{block.set_id:08x}"]

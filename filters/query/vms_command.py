@@ -57,7 +57,7 @@ _LEFT = 3  #: columns of text
 
 
 def main(argv: list[str]) -> int:
-    """Run ``vms`` or ``neighbours``, the first word of ``argv``; answers the exit code."""
+    """Run ``vms`` or ``neighbours``, the first word of ``argv``; returns the exit code."""
     options = _parser(argv[0]).parse_args(argv[1:])
     settings = load_checked(options.config)
     labels = Labels(settings.decisions)
@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def _answer(snapshot: Snapshot, options: argparse.Namespace, labels: Labels, out: TextIO) -> int:
-    """Write one snapshot. Raises TemporaryError where there is no host, DataError for a host that there is not."""
+    """Write one snapshot. Raises TemporaryError if there is no host, DataError for an unknown host."""
     warn(snapshot, "shardpulse query", options.json)
     tick = max((block.tick for block in snapshot.blocks), default=0)
     document: VmsDocument | NeighboursDocument

@@ -1,8 +1,8 @@
 """Background jobs for blocking work: connecting, loading, reading the slot map.
 
-A shard that hangs or whose packets vanish answers only by a timeout. The loop must go on with the
-other shards meanwhile and renew its leases, so such work is done in threads, one per lane
-(a shard), and its outcome is handed back to the loop.
+A shard that hangs or loses packets answers only by a timeout. Meanwhile the loop must continue with the
+other shards and renew its leases, so such work is done in threads, one per lane
+(a shard), and its outcome is passed back to the loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from queue import SimpleQueue
 from typing import Any
 
-#: What a job answered, or the exception that it raised.
+#: Result of a job, or the exception it raised.
 Outcome = Any
 _Work = tuple[Callable[[], Any], Callable[[Outcome], None]]
 
@@ -29,19 +29,19 @@ class BackgroundJobs:
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def fileno(self) -> int:
-        """For poll."""
+        """Descriptor for poll."""
         return self._event
 
     @property
     def is_open(self) -> bool:
-        """Whether outcomes are still for the loop; after ``close`` they are only to be cleaned up."""
+        """Whether outcomes are delivered to the loop; after ``close`` they are only cleaned up."""
         return self._event >= 0
 
     def submit(self, lane: Hashable, job: Callable[[], Any], done: Callable[[Outcome], None]) -> None:
-        """Run ``job`` after those before it in the same lane; ``deliver`` calls ``done`` with its outcome.
+        """Run ``job`` after earlier jobs of the same lane; ``deliver`` calls ``done`` with its outcome.
 
-        After ``close`` a job that was under way calls ``done`` itself, in its thread, so that it can clean up; for one
-        that had not begun the outcome is None.
+        After ``close`` a running job calls ``done`` itself, in its thread, for cleanup; the outcome of a job
+        that had not started is None.
         """
         queue = self._lanes.get(lane)
         if queue is None:
@@ -50,7 +50,7 @@ class BackgroundJobs:
         queue.put((job, done))
 
     def deliver(self) -> None:
-        """Hand over the outcomes of what has ended."""
+        """Call back with the outcomes of finished jobs."""
         try:
             os.eventfd_read(self._event)
         except BlockingIOError:
@@ -60,7 +60,7 @@ class BackgroundJobs:
             done(outcome)
 
     def close(self) -> None:
-        """End the threads, each after what it is doing; calling it again is harmless."""
+        """End the threads, each after its current job; repeated calls are harmless."""
         with self._lock:
             if self._event < 0:
                 return
@@ -77,7 +77,7 @@ class BackgroundJobs:
             job, done = work
             try:
                 outcome = job() if self._event >= 0 else None
-            except Exception as error:  # the loop judges it, as if it had been raised there
+            except Exception as error:  # the loop handles it, as if raised there
                 outcome = error
             with self._lock:
                 if self._event >= 0:

@@ -1,15 +1,15 @@
 """Memory of a long-running process: garbage collection and freed arrays.
 
-**Garbage.** CPython's collector visits every container again each time that their number has grown by a
-quarter: with the state of ten thousand hosts that was 13% of a worker's CPU and pauses of half
-a second. Here only what was made since the last sweep is visited, and what survived is set aside
-for good (``gc.freeze``). Reference counting goes on freeing everything that is in no cycle; a
-cycle that becomes garbage only after it was set aside stays, and we make none. A sweep is of all
-generations all the same, which hold no more then: only such a one empties CPython's lists of free
-tuples, 2,000 of each length, into which an hour's tuples otherwise fill half a megabyte.
+**Garbage.** CPython's collector visits every container again whenever their number has grown by a
+quarter: with the state of ten thousand hosts that took 13% of a worker's CPU, with pauses of half
+a second. Here only containers created since the last sweep are visited, and survivors are set aside
+for good (``gc.freeze``). Reference counting still frees everything that is in no cycle; a
+cycle that becomes garbage only after it was set aside stays, and we create none. A sweep nevertheless covers all
+generations, which then hold no more: only such a sweep empties CPython's lists of free
+tuples, 2,000 of each length, which an hour's tuples would otherwise fill with half a megabyte.
 
 **Freed arrays.** A worker allocates and frees the same few megabytes many times a second. With glibc's defaults
-each of them is mapped and unmapped, and every page of it faults in again: half of the worker's
+each allocation is mapped and unmapped, and every page faults in again: half of the worker's
 CPU time on the machine where this was found (docs/decisions/0061).
 """
 
@@ -19,7 +19,7 @@ import ctypes
 import gc
 
 _EVERY = 10.0
-_MOST_SWEPT = 10_000  #: containers, a millisecond; more are an answer that is being made, and gone soon
+_MOST_SWEPT = 10_000  #: containers, a millisecond; more belong to an answer in progress, and are soon freed
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h, mallopt(3)
 _KEEP = 1 << 28
 _GROW = 1 << 24
@@ -41,11 +41,11 @@ class Sweeper:
 
 
 class TickSweeper:
-    """Replaces the automatic collector of a process that makes much at every tick and answers without pauses between.
+    """Replaces the automatic collector of a process that creates much at every tick and answers without pauses between.
 
-    ``set_aside`` takes no time whatever has been made; ``sweep``, later, visits only what came since, and not even
-    that while it is much. Everything is visited once in ``whole_seconds``: libraries may make cycles that live longer
-    than a tick.
+    ``set_aside`` takes no time however much was created; ``sweep``, later, visits only newer containers, and skips even
+    those while they are many. Everything is visited once per ``whole_seconds``: libraries may create cycles that
+    outlive a tick.
     """
 
     def __init__(self, whole_seconds: float, now: float) -> None:
@@ -55,11 +55,11 @@ class TickSweeper:
         self._whole_due = now + whole_seconds
 
     def set_aside(self) -> None:
-        """After a tick's work."""
+        """Call after a tick's work."""
         gc.freeze()
 
     def sweep(self, now: float) -> None:
-        """Between two ticks; ``now`` as that of ``__init__``, CLOCK_MONOTONIC."""
+        """Call between two ticks; ``now`` as in ``__init__``, CLOCK_MONOTONIC."""
         if now < self._whole_due:
             if gc.get_count()[0] <= _MOST_SWEPT:
                 gc.collect(0)
@@ -71,7 +71,7 @@ class TickSweeper:
 
 
 def keep_freed_memory() -> bool:
-    """Up to 256 MB of free memory stay in the heap; false where the C library has no mallopt."""
+    """Keep up to 256 MB of free memory in the heap; false if the C library has no mallopt."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

@@ -1,7 +1,7 @@
 """Routes of the ASGI application to its resources.
 
-Requests are routed by starlette and answered from the newest tick. An answer is built in a thread, once however many
-ask. Errors of every kind are problem documents.
+Requests are routed by starlette and answered from the newest tick. An answer is built in a thread, once for any
+number of requests. Errors of every kind are problem documents.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from filters.service.ticks.tick_cache import JSON, Answer, conditions, matches, 
 
 
 def endpoint(resource: Resource, executor: Executor, check_writer: Callable[[Scope], None]) -> ASGIApp:
-    """The ASGI endpoint of a resource: parameters are checked, then it answers itself or an answer is built.
-    ``check_writer`` raises Problem for a request that may not change anything."""
+    """The ASGI endpoint of a resource: checks parameters, then the resource answers itself or an answer is built.
+    ``check_writer`` raises Problem for a request that is not permitted to write."""
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         if resource.method != "GET":
@@ -39,7 +39,7 @@ def endpoint(resource: Resource, executor: Executor, check_writer: Callable[[Sco
         cache = await executor.latest() if values.get(READING.name) == (LATEST,) else executor.newest.current()
         none_match = conditions(scope)[0]
         if none_match is not None and b"*" not in none_match and matches(none_match, cache.etag):
-            await send_answer(Answer(b"", cache.etag), scope, send)  # it has it already: 304
+            await send_answer(Answer(b"", cache.etag), scope, send)  # already up to date: 304
             return
         key = scope["path"] + (f"?{parameters.canonical(values)}" if values else "")
         build = partial(resource.answer_of, Request(dict(scope["path_params"]), values, executor.limits.answer_samples))
@@ -49,7 +49,7 @@ def endpoint(resource: Resource, executor: Executor, check_writer: Callable[[Sco
 
 
 def routes(resources: Sequence[Resource], executor: Executor, check_writer: Callable[[Scope], None]) -> list[BaseRoute]:
-    """One route for each path, whatever the methods that it has. ``check_writer``: as of ``endpoint``."""
+    """One route per path, for all of its methods. ``check_writer``: as of ``endpoint``."""
     by_path: dict[str, dict[str, ASGIApp]] = {}
     for resource in resources:
         by_path.setdefault(resource.path, {})[resource.method] = endpoint(resource, executor, check_writer)
@@ -73,7 +73,7 @@ def data_and_page(
     routes: list[BaseRoute], page: list[BaseRoute], start: Callable[[], None], stop: Callable[[], None]
 ) -> tuple[Starlette, Starlette]:
     """Applications of the ``routes`` to data, and of the ``page``. ``start`` and ``stop`` are called in the event loop
-    when the first one begins and ends."""
+    when the first one starts and ends."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -39,11 +39,11 @@ curl -s 'localhost:7680/v1/hosts?state=late&fields=reason'  silent hosts
 curl -N localhost:7680/v1/stream?topic=hot                  sent at every tick
 curl -s -H 'If-None-Match: W/"..."' -i localhost:7680/v1/moves
 """
-say = log.category("serve")  #: tell people
+say = log.category("serve")  #: messages to people
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; answers its exit code."""
+    """Run the command; returns its exit code."""
     options = _parser().parse_args(argv)
     settings = _settings(options)
     end_with_threads(say.error)
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
 
 
 def _reload(options: argparse.Namespace, service: Service, running: Server) -> None:
-    """Take a new token, certificate, labels and levels of the log; everything else stays as it was at the start."""
+    """Apply a new token, certificate, labels and log levels; everything else is unchanged since the start."""
     service.notifier.reloading()
     try:
         settings = _settings(options)
@@ -108,7 +108,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     settings = load_checked(options.config)
     shards = with_addresses(settings.shards, options.shards)
     check(shards)
-    credentials(shards)  # it rereads them whenever it connects: here it is seen that they are fit
+    credentials(shards)  # reread at each connection: this checks that they are usable
     serve = settings.serve
     if options.bind is not None:
         host, _, port = options.bind.rpartition(":")

@@ -1,7 +1,7 @@
 """Page files at ``/``: everything in ``filters/page`` except Python.
 
-They are read once and sent from memory. Files that threads read for each request left Python cycles behind, which this
-process collects only now and then: a client could make it grow.
+They are read once and sent from memory. Files read by threads per request left Python cycles behind, which this
+process collects only occasionally: a client could make it grow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filters.service.ticks.tick_cache import conditions, matches
 
 _HIDDEN = (".py", ".pyc", ".pyi")
 _INDEX = "index.html"
-#: Nothing from elsewhere, and in nobody else's frame.
+#: No content from other origins, and no embedding in frames of other sites.
 _HEADERS = {
     "content-security-policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'",
@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 class PageFiles:
-    """The files of a directory by path, with the page's security headers; Python files are not there."""
+    """Files of a directory by path, with the page's security headers; Python files are excluded."""
 
     def __init__(self, directory: Path) -> None:
         self._found: dict[str, tuple[bytes, Response, Response]] = {}
@@ -44,7 +44,7 @@ class PageFiles:
             self._found[path] = etag.encode(), whole, Response(None, 304, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One file, or 304 where the client has it. Raises HTTPException (404, 405)."""
+        """Send one file, or 304 if the client has it. Raises HTTPException (404, 405)."""
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         found = self._found.get(scope["path"])
@@ -57,7 +57,7 @@ class PageFiles:
 
 
 def _shown(directory: Path) -> Iterator[tuple[str, Path]]:
-    """The files that anybody may see, with their paths; the index has that of the directory as well."""
+    """Public files with their paths; the index also has the path of the directory."""
     for file in sorted(directory.rglob("*")):
         parts = file.relative_to(directory).parts
         if not file.is_file() or file.suffix in _HIDDEN or any(part.startswith((".", "__")) for part in parts):

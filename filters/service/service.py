@@ -1,7 +1,7 @@
 """Service: assembly of all parts, and the front of every request.
 
-One thread reads, threads of the executor build answers, the event loop sends; between them go frozen values. An answer
-that was prepared, or asked for before in this tick, goes out before any routing.
+One thread reads, threads of the executor build answers, the event loop sends; they exchange frozen values. A prepared
+answer, or one requested before in this tick, is sent before any routing.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from filters.service.ticks.reading_thread import ReadingThread
 from filters.service.ticks.stream import Hub, event, events_of
 from filters.service.ticks.tick_cache import JSON, NewestCache, TickCache, send_answer
 
-#: Threads take turns at the interpreter this often: a picture that is being decoded delays no answer for long.
+#: Switching interval of threads: decoding a picture delays no answer for long.
 _SWITCH_SECONDS = 0.0005
-#: TLS and other libraries may leave a cycle for each connection: they are looked for so often, in one pause.
+#: TLS and other libraries may leave a cycle per connection: interval of collecting them, in one pause.
 _WHOLE_SWEEP_SECONDS = 3600.0
 _SWEEP_AFTER = 0.25  #: of the interval
 _Argument = TypeVar("_Argument")
 
 LOG = log.category("serve.http")
-#: Paths that show data; the others are the page's files, which show none until they are given the token.
+#: Paths with data; the others are the page's files, which show none without the token.
 _GUARDED = ("/v1/", "/metrics", "/openapi.json")
 
 
 class Service:
-    """``app`` is the ASGI application; ``close_streams`` is to be called when the server begins to stop. ``refuse`` is
-    called, in another thread, when the first shard that is read must not be spoken to: nothing will ever be read."""
+    """``app`` is the ASGI application; call ``close_streams`` when the server begins to stop. ``refuse`` is
+    called, in another thread, if the first shard that is read must not be contacted: nothing will ever be read."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Service:
         self.reading = ReadingThread(
             settings, self.newest, self._publish, self._renew, self._trouble, self.judge, self._beat, refuse
         )
-        self.access = access  #: what is demanded of clients; another one holds from the next request on
+        self.access = access  #: requirements for clients; a replacement applies from the next request on
         self._rates = Rates(limits.writes_per_second)
         self._settings = settings
         self.recents = Recents(settings)
@@ -92,12 +92,12 @@ class Service:
         self.app: ASGIApp = Front(data, pages, self.newest, lambda: self.access)
 
     def close_streams(self) -> None:
-        """Let all streams end in order."""
+        """End all streams in order."""
         self.notifier.stopping("closing streams")
         self.hub.close()
 
     def label(self, settings: Decisions) -> None:
-        """Take the labels of these settings from the next tick on; the rest of the decisions stays as it was."""
+        """Apply the labels of these settings from the next tick on; other settings of decisions are unchanged."""
         decisions = dataclasses.replace(self._settings.decisions, hosts=settings.hosts, vms=settings.vms)
         self._labels.configure(decisions)
         self.judge.configure(decisions)
@@ -115,7 +115,7 @@ class Service:
         self.reading.start()
 
     def _beat(self) -> None:
-        """The reading thread turns; whether the event loop does as well is seen by who reads that."""
+        """Sign of life of the reading thread, sent by the event loop, so that it ends if either hangs."""
         self._in_loop(self.notifier.turn, self._told)
 
     def _told(self) -> str:
@@ -134,7 +134,7 @@ class Service:
         self.recents.close()
 
     def _publish(self, cache: TickCache) -> None:
-        """A new tick, in the reading thread: its prepared answers are made before anyone sees it."""
+        """Publish a new tick, in the reading thread: its prepared answers are made before it becomes visible."""
         for resource in self.resources:
             if resource.prepared:
                 self._body(resource, cache)
@@ -143,8 +143,8 @@ class Service:
         self._tidy()
 
     def _renew(self, decided: Decided) -> None:
-        """Other verdicts of the same tick, in the reading thread: the answers that change are made before they are
-        seen, and sent to listeners after."""
+        """Publish other verdicts of the same tick, in the reading thread: changed answers are made before they
+        become visible, and sent to listeners afterwards."""
         assert self.newest.last is not None
         early = [resource for resource in self.resources if resource.early]
         cache = self.newest.last.with_verdicts(decided, [resource.path for resource in early])
@@ -161,7 +161,7 @@ class Service:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Set aside what the tick has made; what clients make is swept when the answers that wait for it are sent."""
+        """Set aside the objects of the tick; those of clients are swept after the answers waiting for it are sent."""
         if self._sweeper is not None:
             self._sweeper.set_aside()
             self._in_loop(self._sweep_soon, self._sweeper)
@@ -176,7 +176,7 @@ class Service:
             self._loop.call_soon_threadsafe(function, argument)
 
     def _body(self, resource: Resource, cache: TickCache) -> bytes:
-        """The answer of a resource without any parameter, kept under its path."""
+        """The answer of a resource without parameters, cached under its path."""
         request = Request({}, {}, self._settings.serve.limits.answer_samples)
         return cache.make(resource.path, partial(resource.answer_of, request), JSON).body
 
@@ -191,7 +191,7 @@ class Front:
         self._where = where
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the lifespan."""
+        """Handle one request, or the lifespan."""
         if scope["type"] != "http":
             await self._routes(scope, receive, send)
             return
@@ -216,8 +216,8 @@ class Front:
 
 
 def _logging(scope: Scope, send: Send) -> Send:
-    """``send`` that logs a request when its answer has been sent whole: never its headers, nor what its parameters are
-    set to, in which secrets may be."""
+    """``send`` that logs a request after its answer has been sent: never its headers or the values of its parameters,
+    which may contain secrets."""
     began = time.monotonic()
     sent, status = 0, 0
 

@@ -1,6 +1,6 @@
 """Owner names of VMs: Proxmox VE or OpenNebula number, KubeVirt name, uuid.
 
-That of KubeVirt is NAMESPACE/NAME.
+The KubeVirt name is NAMESPACE/NAME.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _NUMBERS = ("vmid", "one")  #: labels that number a VM within its platform
 
 
 def own_id(name: str, stable: str, labels: Mapping[str, str]) -> str:
-    """The id within its platform of an entity; what identifies it here (a uuid) where the platform uses that."""
+    """Id of an entity within its platform; its identity here (a uuid) if the platform uses that."""
     number = next((labels[label] for label in _NUMBERS if label in labels), "")
     if number or labels.get("owner") == "kubevirt":
         return number or name
@@ -20,5 +20,5 @@ def own_id(name: str, stable: str, labels: Mapping[str, str]) -> str:
 
 
 def owner_id(name: str, stable: str, labels: Mapping[str, str]) -> str:
-    """The platform and the id within it: ``proxmox 302``, ``openstack UUID``, a uuid alone where it has none."""
+    """Platform and the id within it: ``proxmox 302``, ``openstack UUID``, or only a uuid without a platform."""
     return f"{labels.get('owner', '')} {own_id(name, stable, labels)}".strip()

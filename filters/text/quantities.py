@@ -9,15 +9,15 @@ from acquisition.terminal import printable
 ABSENT = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T")
-#: From the first on every float32 is a whole number, all digits of which are known; from the second on integers that
-#: other programs keep in a double are not exact, and nobody counts.
+#: From the first on, every float32 is a whole number with all digits known; from the second on, integers
+#: stored by other programs in a double are inexact, and no counts occur.
 WHOLE, COUNTED = 2.0**23, 2.0**53
-LEAST = 2.0**-126  #: what is nearer to 0 is what a moving average leaves of an event of long ago
+LEAST = 2.0**-126  #: values closer to 0 are residues of old events in a moving average
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A value with its unit and about three significant digits: ``1.25 GiB/s``, ``3.7%``, ``12.5k``. Ratios are in
-    percent, and so are cores: 100% is one."""
+    """A value with its unit and about three significant digits: ``1.25 GiB/s``, ``3.7%``, ``12.5k``. Ratios and
+    cores are in percent: 100% is one core."""
     if value is None or not math.isfinite(value):
         return ABSENT
     if unit in ("ratio", "cores"):
@@ -30,19 +30,19 @@ def quantity(value: float | None, unit: str) -> str:
     if abs(value) >= 10_000:
         return _scaled(value, 1000, _DECIMAL, "")
     if abs(value) < 0.0005 and value:
-        return "0.000"  # what a moving average leaves of an event of long ago
+        return "0.000"  # residue of an old event in a moving average
     return f"{value:.0f}" if value == int(value) or abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def exact(value: float | None) -> str:
-    """A value for other programs: base unit, the digits that a float32 has."""
+    """A value for other programs: base unit, digits of a float32."""
     shown = digits(value)
     return ABSENT if shown is None else f"{shown:.0f}" if WHOLE <= abs(shown) < COUNTED else f"{shown:.7g}"
 
 
 def digits(value: float | None) -> float | None:
-    """The digits that a float32 has: 0.1, not 0.10000000149011612, 4294967296 and not 4294967000; 0 for what is not
-    normal (below 1.2e-38); None where there is no value."""
+    """Value with the digits of a float32: 0.1, not 0.10000000149011612, 4294967296 and not 4294967000; 0 for subnormal
+    values (below 1.2e-38); None without a value."""
     if value is None or not math.isfinite(value):
         return None
     size = abs(value)
@@ -52,7 +52,7 @@ def digits(value: float | None) -> float | None:
 
 
 def seconds(value: float | None) -> str:
-    """An age: ``0.62 s``, ``3 min``; ``-`` when it is unknown."""
+    """An age: ``0.62 s``, ``3 min``; ``-`` if unknown."""
     if value is None or not math.isfinite(value):
         return ABSENT
     if abs(value) < 10:

@@ -16,13 +16,13 @@ _UNIT_HIGH = {"ratio": 1.0, "cores": 1.0}
 
 
 def full_height(unit: str) -> float:
-    """Least value of full height: the noise of an idle core is no peak."""
+    """Minimum value of full height: the noise of an idle core is not a peak."""
     return _UNIT_HIGH.get(unit, 0.0)
 
 
 def bars(values: Iterable[float], high: float = 0.0, levels: str = BLOCKS) -> str:
-    """One of ``levels`` per value, between zero (or the lowest) and ``high`` (or the highest, where that is more);
-    a value that is not finite is missing."""
+    """One of ``levels`` per value, between zero (or the lowest) and ``high`` (or the highest, if larger);
+    a non-finite value is missing."""
     numbers = list(values)
     known = [value for value in numbers if math.isfinite(value)]
     if not known:

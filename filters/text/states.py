@@ -17,7 +17,7 @@ def state_style(state: str) -> str:
 
 
 def validity(row: Row) -> Text:
-    """The code, and for how long there has been no valid value."""
+    """The code, and the time without a valid value."""
     if row.state != CURRENT and row.last is None and row.stale_seconds is None:
         return Text(f"{row.validity}", "dim")
     if not row.stale_seconds:

@@ -1,6 +1,6 @@
 """Column table: titles, widths, cells, plain text, help, orders and keys.
 
-A new column is one entry here. Missing is a word, never a 0.
+A new column is one entry here. A missing value is a word, never a 0.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from filters.top.listings.history import LENGTH, History
 from filters.top.listings.listing import ENTITIES, HOSTS, METRICS, STATE_CURRENT, Listing
 
 MISSING = "missing"
-HOT, WARM = 0.9, 0.7  #: CPU or memory of a host from which on it is marked
-_STEEP = 0.005  #: trend per second, of one core or all, from which on an arrow is shown
+HOT, WARM = 0.9, 0.7  #: CPU or memory of a host above which it is marked
+_STEEP = 0.005  #: trend per second, of one core or all, above which an arrow is shown
 
 CPU, RAW, DEVIATION, TREND, MEMORY, INVALID, AGE, NAME, STATE, AS_IS = (
     "cpu", "raw", "dev", "trend", "mem", "inv", "age", "name", "state", "table",
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The row ``at`` of a listing with its history, and the room that a cell of it has."""
+    """The row ``at`` of a listing with its history, and the width of one of its cells."""
 
     listing: Listing
     history: History
@@ -47,15 +47,15 @@ class Row(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One column. ``cell`` fills it on the screen, ``text`` in a pipe, where None leaves it out.
+    """One column. ``cell`` fills it on the screen, ``text`` in a pipe, where None omits it.
 
-    On the screen ``width`` is the least; ``grows`` columns share what room there is, up to ``most``. When the terminal
-    is too narrow, those of the lowest ``rank`` are left out first. ``value`` is what rows are ordered by; ``absent``
-    stands in a pipe in rows that have no figures, "" for the text that others have. ``order`` is its place among what
-    rows can be ordered by, 0 if they cannot; ``key`` orders by it, ``word`` is its name in the help of that key.
+    On the screen ``width`` is the minimum; ``grows`` columns share the remaining width, up to ``most``. In a narrow
+    terminal the columns with the lowest ``rank`` are omitted first. ``value``: sort key of rows; ``absent``:
+    text in a pipe for rows without figures, "" for the text of other rows. ``order``: its place among the
+    sort orders, 0 if there is none; ``key`` sorts by it, ``word`` is its name in the help of that key.
     """
 
-    name: str  #: as --sort takes it, where rows can be ordered by it
+    name: str  #: value of --sort, if rows can be sorted by it
     title: str
     width: int = 0
     cell: Callable[[Row], Cell] | None = None
@@ -65,38 +65,38 @@ class Column(NamedTuple):
     right: bool = True
     most: int = 0
     rank: int = 5
-    short: str = ""  #: the title where the whole one does not fit
+    short: str = ""  #: the title if the whole one does not fit
     absent: str = ABSENT
-    first: bool = False  #: on the screen it stands beside the name
+    first: bool = False  #: on the screen it is next to the name
     order: int = 0
     key: str = ""
     word: str = ""
 
     def heading(self, width: int) -> str:
-        """The title that fits."""
+        """The longest title that fits."""
         return self.short if self.short and len(self.title) > width else self.title
 
 
 def heat(value: float, unit: str) -> str:
-    """The style of a ratio of a host."""
+    """Style of a ratio of a host."""
     if unit != "ratio":
         return "bold"
     return "bold red" if value >= HOT else "bold yellow" if value >= WARM else "bold"
 
 
 def has_figures(listing: Listing, at: int) -> bool:
-    """Whether a row has figures: it is current, and there is no reason to show none."""
+    """Whether a row has figures: it is current, and has no reason to show none."""
     return bool(listing.state[at] == STATE_CURRENT) and not listing.reasons[at]
 
 
 def figure(value: float, unit: str) -> str:
-    """A value with its unit, or the word for none."""
+    """A value with its unit, or the word for a missing one."""
     text = quantity(value, unit)
     return MISSING if text == ABSENT else text
 
 
 def _name(row: Row) -> Cell:
-    """The name with a note: where a VM migrates to, how a host is judged."""
+    """The name with a note: destination of a migrating VM, verdict on a host."""
     note = row.listing.notes[row.at] if row.listing.notes else ""
     return (
         Cell(f"{row.listing.names[row.at]} {note}", "bold red" if note == "hot" else "yellow")
@@ -106,18 +106,18 @@ def _name(row: Row) -> Cell:
 
 
 def _metric(row: Row) -> Cell:
-    """The name without its unit, which the figure carries."""
+    """The name without its unit, which is shown with the value."""
     name = row.listing.names[row.at]
     return Cell(name.removesuffix("_per_second").removesuffix("_bytes").removesuffix("_ratio"))
 
 
 def _label(row: Row) -> Cell:
-    """A pid, or the beginning of a uuid."""
+    """A pid, or the start of a uuid."""
     return Cell(row.listing.labels[row.at][: row.width], "dim")
 
 
 def _mean(row: Row) -> Cell:
-    """The moving average, with an arrow where it rises or falls fast."""
+    """The moving average, with an arrow if it rises or falls fast."""
     listing, i = row.listing, row.at
     value, trend = float(listing.mean[i]), float(listing.trend[i])
     if math.isnan(value):
@@ -133,7 +133,7 @@ def _deviation(row: Row) -> Cell:
 
 
 def _raw(row: Row) -> Cell:
-    """The newest raw value; the code instead where it is not valid."""
+    """The newest raw value, or its code if it is not valid."""
     listing, i = row.listing, row.at
     code = int(listing.codes[i])
     if code != codes.VALID:
@@ -183,7 +183,7 @@ def _state(listing: Listing, at: int) -> str:
 
 
 def _of_vms(metric: str, title: str, unit: str, help_: str) -> Column:
-    """A column that VMs alone have."""
+    """A column that only VMs have."""
 
     def text(listing: Listing, at: int) -> str:
         return figure(float(listing.own[metric][at]), unit)
@@ -195,7 +195,7 @@ def _of_vms(metric: str, title: str, unit: str, help_: str) -> Column:
     return Column(metric, title, max(7, len(title)), cell, text, help=help_, rank=4, absent=MISSING)
 
 
-#: By the metrics that VMs have and processes have not.
+#: By metrics that VMs have and processes do not.
 OF_VMS = (
     _of_vms("vcpu_count", "VCPUS", "count", "current number of vCPUs of a VM"),
     _of_vms(
@@ -207,7 +207,7 @@ OF_VMS = (
 
 
 def _extra(plane: Plane) -> Column:
-    """The column of the figure of a further kernel."""
+    """Column for the figure of a further kernel."""
 
     def text(listing: Listing, at: int) -> str:
         return quantity(float(listing.extra[plane][at]), plane.unit_of(listing.units[at]))
@@ -241,7 +241,7 @@ _RAW = Column(
     RAW, "RAW", 7, _raw, lambda rows, at: quantity(float(rows.last[at]), rows.units[at]), _valid_raw,
     "newest raw value, or the code of why it is not valid", rank=6, order=2,
 )  # fmt: skip
-#: The first column grows with the names, the sparklines take the rest.
+#: The first column grows with the names, the sparklines take the remaining width.
 _RAW_LINE = Column(
     "ticks", "RAW TICKS", 6, _sparkline(smoothed=False), right=False, most=LENGTH, rank=2, short="TICKS",
     help="last ticks, newest on the right; ? marks a tick without a valid value",
@@ -271,7 +271,7 @@ _STATE = Column(
     STATE, "STATE", text=_state, value=lambda rows: rows.state, absent="", order=9, key="t", word="state",
 )  # fmt: skip
 
-#: The columns of each kind of listing, in the order that they have in a pipe.
+#: Columns of each kind of listing, in their order in a pipe.
 COLUMNS: dict[str, tuple[Column, ...]] = {
     HOSTS: (
         _HOST, _CPU, _DEVIATION, _TREND, _RAW, _RAW_LINE, _MEAN_LINE, _MEMORY, _INVALID, _AGE, _VALIDITY, _STATE,
@@ -293,16 +293,16 @@ def _ordering(kind: str) -> list[Column]:
     return sorted((column for column in COLUMNS[kind] if column.order), key=lambda column: column.order)
 
 
-#: What each kind of listing can be ordered by; the first is the order to begin with.
+#: Sort orders of each kind of listing; the first one is the default.
 SORTS = {
     kind: (*((AS_IS,) if kind == METRICS else ()), *(column.name for column in _ordering(kind))) for kind in COLUMNS
 }
-#: The columns that a key orders by.
+#: Columns with a key for sorting.
 KEYED = tuple(column for column in _ordering(HOSTS) if column.key)
 
 
 def columns_of(listing: Listing) -> list[Column]:
-    """The columns of a listing, with those of the further kernels that it has figures of."""
+    """Columns of a listing, including those of further kernels with figures in it."""
     own = COLUMNS[listing.kind]
     lines = own.index(_RAW_LINE)
     vms = (column for column in OF_VMS if column.name in listing.own)
@@ -310,7 +310,7 @@ def columns_of(listing: Listing) -> list[Column]:
 
 
 def laid_out(listing: Listing, width: int, longest: int) -> list[tuple[Column, int]]:
-    """The columns that fit into ``width``, one space between them, and how wide each is; ``longest`` is the
+    """Columns that fit in ``width``, separated by one space, with their widths; ``longest``: length of the
     longest name."""
     name, *others = (column for column in columns_of(listing) if column.cell is not None)
     chosen = [name, *sorted(others, key=lambda column: not column.first)]

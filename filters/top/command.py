@@ -1,6 +1,6 @@
 """``shardpulse top``: live in a terminal; table, lines or JSON in a pipe.
 
-It shows hosts by heat and what runs on them.
+Shows hosts by heat and the entities on them.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ shardpulse top --json | jq -r '.rows[] | select(.mean > 0.9) | .name'
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; answers its exit code."""
+    """Run the command; returns its exit code."""
     options = _parser().parse_args(argv)
     settings = metric_registry.load_checked(options.config)
     where = endpoints.with_addresses(settings.shards, options.shards)
     if options.wait:
         _wait(where, time.monotonic() + options.wait)
-    local_shards.look(endpoints.seeds(where))  # without any the person should know before the screen is taken
+    local_shards.look(endpoints.seeds(where))  # report missing shards before taking the screen
     names = metric_registry.set_names()
     grace = settings.snapshot.grace_seconds
 
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
 
 
 def _wait(where: Shards, deadline: float) -> None:
-    """Until the shards can be read. Raises what keeps them from it at the deadline."""
+    """Wait until the shards can be read. Raises the last error at the deadline."""
     log = TroubleLog(Category("top"))
     with contextlib.closing(endpoints.connect(where)) as cluster:
         while True:
@@ -109,7 +109,7 @@ def _wait(where: Shards, deadline: float) -> None:
 
 
 def _interactive(out: TextIO) -> bool:
-    """Whether there is a terminal that can place the cursor, and a keyboard."""
+    """Whether there is a terminal with cursor positioning, and a keyboard."""
     return out.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
@@ -120,7 +120,7 @@ def _live(feed: Feed, view: View, look: Look, names: Mapping[int, str]) -> int:
 
 
 def _first_path(source: Callable[[], Source], options: argparse.Namespace) -> tuple[Level, ...]:
-    """Levels that the screen begins with: all hosts, or the one that was asked for, if it is there."""
+    """Initial levels of the screen: all hosts, or the requested one, if it exists."""
     top = Level(
         sort=options.sort or columns.CPU, backwards=options.reverse, pattern="" if options.host else options.filter
     )
@@ -133,7 +133,7 @@ def _first_path(source: Callable[[], Source], options: argparse.Namespace) -> tu
 
 
 def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) -> int:
-    """One table or document."""
+    """Write one table or document."""
     observation = source.read(Wanted(_host_number(options.host)))
     snapshot = observation.snapshot
     warn(snapshot, "shardpulse top", options.json)
@@ -148,7 +148,7 @@ def _once(source: Source, options: argparse.Namespace, look: Look, out: TextIO) 
 
 
 def _repeat(source: Source, options: argparse.Namespace, look: Look, out: TextIO, grace: float) -> int:
-    """Lines at every tick until a signal comes; trouble is reported and ends nothing."""
+    """Lines at every tick until a signal arrives; errors are reported and end nothing."""
     count, interval = 0, options.interval or 1.0
     log = TroubleLog(Category("top"))
     with Signals(STOPS) as signals:
@@ -176,7 +176,7 @@ def _print_lines(observation: Observation, options: argparse.Namespace, look: Lo
 
 
 def _chosen(observation: Observation, options: argparse.Namespace) -> tuple[Listing, Rows]:
-    """The listing that was asked for, and which rows of it in which order."""
+    """The requested listing, and its selected rows in order."""
     level, number = Level(), _host_number(options.host)
     if number and observation.snapshot.blocks:
         _require_host(options.host, number, list_hosts(observation.snapshot))
@@ -191,7 +191,7 @@ def _chosen(observation: Observation, options: argparse.Namespace) -> tuple[List
 
 
 def _host_number(name: str) -> int:
-    """The identity of a host by its name, or as 16 hexadecimal digits; 0 for none."""
+    """Identity of a host by its name, or from 16 hexadecimal digits; 0 for none."""
     if re.fullmatch("[0-9a-f]{16}", name):
         return int(name, 16)
     return host_id(name) if name else 0

@@ -22,9 +22,9 @@ from filters.top.view import Level, View, level_of_set
 
 
 class Observation(NamedTuple):
-    """One reading of the shards. ``error`` says why a newer one failed; ``health`` is read only where it is shown,
-    ``recent`` what the filter kept of resource sets that have just been opened, ``outcomes`` what the rule says of
-    hosts where they are few."""
+    """One reading of the shards. ``error``: reason a newer one failed; ``health`` is read only when shown;
+    ``recent``: values kept by the filter for resource sets just opened; ``outcomes``: results of the rule by
+    host, if hosts are few."""
 
     snapshot: Snapshot
     shards: tuple[ShardStatus, ...] = ()
@@ -40,7 +40,7 @@ Place = tuple[int, str, int | None]  #: host, resource set, entity
 
 
 class Opened(NamedTuple):
-    """A listing below a host; None while it has not been read."""
+    """A listing below a host; None until it has been read."""
 
     listing: Listing | None
     history: History
@@ -48,15 +48,15 @@ class Opened(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All hosts, and what has been opened below one of them: ``below`` goes on being remembered while the
-    host is open. ``sets`` are its resource sets, () while they are not known."""
+    """All hosts, and the part opened below one of them: ``below`` keeps its history while the
+    host is open. ``sets``: its resource sets, () while unknown."""
 
     observation: Observation
     hosts: Listing
     hosts_history: History
     below: Mapping[Place, Opened] = {}
     sets: tuple[str, ...] = ()
-    lost: int | None = None  #: samples, of all hosts that could be read; None while that is unknown
+    lost: int | None = None  #: samples, of all readable hosts; None while unknown
 
 
 def develop(before: Contents | None, observation: Observation, view: View) -> Contents:
@@ -75,7 +75,7 @@ def develop(before: Contents | None, observation: Observation, view: View) -> Co
 
 
 def _judged(hosts: Listing, outcomes: Mapping[int, str]) -> Listing:
-    """The hosts with a note on those that are hot, suspect or saturated."""
+    """The hosts with a note on hot, suspect and saturated ones."""
     found = [outcomes.get(host, "") for host in hosts.ids.tolist()]
     return hosts._replace(notes=[outcome if outcome in _NOTED else "" for outcome in found])
 
@@ -91,7 +91,7 @@ def enter(contents: Contents, view: View) -> Contents:
 
 
 def settled(view: View, contents: Contents) -> View:
-    """The view with the choices made that depend on what a host has: its VMs, else processes, else metrics."""
+    """The view with defaults for choices that depend on a host's contents: its VMs, else processes, else metrics."""
     level = view.level
     if not level.host or level.resource_set or not contents.sets:
         return view
@@ -107,7 +107,7 @@ def shown(contents: Contents, level: Level) -> tuple[Listing | None, History]:
 
 
 def place_of(level: Level) -> Place:
-    """Where a level is; the host 0 means no host."""
+    """Place of a level; host 0 means no host."""
     return level.host, level.resource_set, level.entity
 
 

@@ -1,6 +1,6 @@
 """Key actions: a pure function (view, key, page) -> view.
 
-Unknown keys change nothing.
+Unknown keys have no effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from filters.top.view import (
     scrolled,
 )
 
-#: Keys and what they do, as the help screen shows them.
+#: Keys and their effects, as on the help screen.
 KEYS = (
     ("up down j k", "select a row"),
     ("PgUp PgDn Home End", "page up, page down, first row, last row (also Ctrl-B, Ctrl-F, g, G)"),
@@ -39,14 +39,14 @@ KEYS = (
     ("Ctrl-L", "redraw everything"),
     ("q Ctrl-C", "quit"),
 )
-#: Longest filter that can be typed.
+#: Maximum length of a typed filter.
 LONGEST = 60
 _LETTERS = {column.key: column.name for column in columns.KEYED}
 _TEXTS = (HELP, SHARDS)
 
 
 def apply_key(view: View, key: str, page: Page) -> View:
-    """The view after a key (names as of ``decode``)."""
+    """The view after a key (names as in ``decode``)."""
     if view.typing is not None:
         return _typed(view, key, view.typing)
     action = _ACTIONS.get(key)
@@ -58,7 +58,7 @@ def apply_key(view: View, key: str, page: Page) -> View:
 
 
 def _typed(view: View, key: str, text: str) -> View:
-    """While a filter is typed, it applies at once; Enter keeps it, Esc takes it away."""
+    """While a filter is typed, it applies immediately; Enter keeps it, Esc removes it."""
     if key == "enter":
         return view._replace(typing=None)
     if key == "escape":
@@ -85,7 +85,7 @@ def _with(view: View, level: Level) -> View:
 
 
 def _move(rows: Callable[[int, int], int]) -> Callable[[View, Page], View]:
-    """Select another row, or scroll a text; ``rows`` makes a distance of (page height, length)."""
+    """Select another row, or scroll a text; ``rows`` computes a distance from (page height, length)."""
 
     def moved(view: View, page: Page) -> View:
         level = view.level
@@ -100,7 +100,7 @@ def _move(rows: Callable[[int, int], int]) -> Callable[[View, Page], View]:
 
 
 def _home(view: View, page: Page) -> View:
-    """The first row, and whatever comes first later: nothing is selected in particular."""
+    """Go to the first row, whichever it will be later: no particular row is selected."""
     del page
     return _with(view, view.level._replace(selected=None, first=0))
 
@@ -115,7 +115,7 @@ def _open(view: View, page: Page) -> View:
 
 
 def _back(view: View, page: Page) -> View:
-    """One level up; at the top the filter goes first. Never quits: Esc is pressed too easily."""
+    """Go one level up; at the top, clear the filter first. Never quits: Esc is pressed too easily."""
     del page
     if len(view.path) > 1:
         return view._replace(path=view.path[:-1])
@@ -155,7 +155,7 @@ def _reverse(view: View, page: Page) -> View:
 
 
 def _show(kind: str) -> Callable[[View, Page], View]:
-    """A text above whatever is shown; the same key once more takes it away."""
+    """Show a text over the current screen; the same key closes it."""
 
     def shown(view: View, page: Page) -> View:
         if view.level.kind == kind:
@@ -209,7 +209,7 @@ _BY_NAME: Mapping[str, Callable[[View, Page], View]] = {
 _ACTIONS = {key: action for names, action in _BY_NAME.items() for key in names.split(" ")}
 
 
-# -- From what a terminal sends to names of keys (xterm's control sequences; ECMA-48, console_codes(4)).
+# -- From terminal input to names of keys (xterm's control sequences; ECMA-48, console_codes(4)).
 
 _NAMED = {
     b"\r": "enter", b"\n": "enter", b"\t": "tab", b" ": "space", b"\x7f": "backspace", b"\x08": "backspace",
@@ -227,9 +227,9 @@ _LONGEST_SEQUENCE = 32
 
 
 def decode(data: bytes, final: bool = False) -> tuple[list[str], bytes]:
-    """The keys in ``data`` and what is left because more may belong to it; ``final``: nothing more comes.
+    """Keys in ``data`` and the rest that may be incomplete; ``final``: no more input follows.
 
-    Characters are their own names; sequences that no key here sends are left out.
+    Characters are their own names; unknown sequences are dropped.
     """
     keys: list[str] = []
     while data:
@@ -243,7 +243,7 @@ def decode(data: bytes, final: bool = False) -> tuple[list[str], bytes]:
 
 
 def _first(data: bytes, final: bool) -> tuple[str, int]:
-    """Name ("" for none) and size of the first key; size 0: it is not whole yet."""
+    """Name ("" for none) and size of the first key; size 0: incomplete."""
     if data.startswith(_ESCAPE):
         found = _SEQUENCE.match(data)
         if found:
@@ -263,7 +263,7 @@ def _first(data: bytes, final: bool) -> tuple[str, int]:
 
 
 def _essence(sequence: bytes) -> bytes:
-    """The sequence without its introducer and without what shift and control add (``1;5A`` is ``A``)."""
+    """The sequence without its introducer and the parameters of shift and control (``1;5A`` is ``A``)."""
     body = sequence[2:]
     if sequence[1:2] == b"[" and body.endswith(b"M"):
         return b""  # a mouse; the keypad's Enter is SS3 M

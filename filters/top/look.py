@@ -14,7 +14,7 @@ _ASCII_FOR = str.maketrans({"…": "~", "±": "~", "·": "-", "↑": "+", "↓":
 
 
 class Look(NamedTuple):
-    """``utf8`` False: nothing but ASCII is written, whatever names hold."""
+    """``utf8`` False: only ASCII is written, whatever names contain."""
 
     utf8: bool = True
 
@@ -24,14 +24,14 @@ class Look(NamedTuple):
         return BLOCKS if self.utf8 else ASCII
 
     def text(self, text: str) -> str:
-        """Printable text that this terminal can show; what it cannot is a question mark."""
+        """Text printable on this terminal; other characters become question marks."""
         text = printable(text)
         if self.utf8:
             return text
         return text.translate(_ASCII_FOR).encode("ascii", "replace").decode()
 
     def fitted(self, text: str, width: int, right: bool = False, middle: bool = False) -> str:
-        """Text of exactly ``width`` columns; an ellipsis at the end or in the middle says that something was cut."""
+        """Text of exactly ``width`` columns, with an ellipsis at the end or in the middle if it was cut."""
         text = self.text(text)
         size = cell_len(text)
         if width <= 0:
@@ -43,7 +43,7 @@ class Look(NamedTuple):
 
 
 def _end(text: str, width: int) -> str:
-    """The last characters of a text that take at most ``width`` columns."""
+    """The last characters of a text that fit in ``width`` columns."""
     tail = text[len(text) - width :] if width else ""
     while cell_len(tail) > width:
         tail = tail[1:]
@@ -51,9 +51,9 @@ def _end(text: str, width: int) -> str:
 
 
 def speaks_utf8(encoding: str | None, environment: Mapping[str, str]) -> bool:
-    """Whether the terminal may be sent UTF-8: the locale names it, and so does Python's encoding.
+    """Whether the terminal accepts UTF-8: both the locale and Python's encoding name it.
 
-    Python writes UTF-8 under the C locale as well (PEP 538, PEP 540), which says nothing about the terminal.
+    Python writes UTF-8 under the C locale as well (PEP 538, PEP 540), which is no evidence about the terminal.
     Locale variables in order of precedence: LC_ALL, LC_CTYPE, LANG (locale(7)).
     """
     locale = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "")

@@ -19,11 +19,11 @@ from filters.top.screen import Frame, Screen, render
 from filters.top.terminal import STOPS, Signals, Terminal
 from filters.top.view import SHARDS, Page, View
 
-_ESCAPE_SECONDS = 0.1  #: how long the rest of a control sequence may take; an Esc alone has none
+_ESCAPE_SECONDS = 0.1  #: time limit for the rest of a control sequence; a lone Esc has none
 
 
 class Session:
-    """The state between two events. ``view`` and ``contents`` are values; this holds the newest of them."""
+    """State between two events. ``view`` and ``contents`` are values; this holds the newest ones."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Session:
         self._typed = b""
 
     def run(self) -> int:
-        """Until a key or a signal ends it. Raises the error of the first reading, and unexpected ones."""
+        """Run until a key or a signal ends it. Raises the error of the first reading, and unexpected ones."""
         poll = select.poll()
         for source in (self._terminal.keyboard, self._feed, self._signals):
             poll.register(source, select.POLLIN)
@@ -63,13 +63,13 @@ class Session:
         return EXIT_OK
 
     def _patience(self) -> float | None:
-        """Milliseconds until something must be done although nothing comes."""
+        """Milliseconds until something is due without input."""
         if self._typed:
             return _ESCAPE_SECONDS * 1000
         return 1000.0 if self._still() is not None else None
 
     def _still(self) -> float | None:
-        """For how long the picture has stood still, if it does."""
+        """Seconds for which the picture has been unchanged, if it is."""
         if self._contents is None or not (self.view.paused or self._contents.observation.error):
             return None
         return time.monotonic() - self._read_at
@@ -85,7 +85,7 @@ class Session:
             self._terminal.draw(screen.lines)
 
     def _compose(self) -> Screen | None:
-        """Screen of the contents and the view as they are now; None while there is no contents."""
+        """Screen of the current contents and view; None without contents."""
         if self._contents is None:
             return None
         self._contents = enter(self._contents, self.view)
@@ -111,7 +111,7 @@ class Session:
             self._read_at = time.monotonic()
 
     def _frozen(self) -> bool:
-        """Paused, with what is to be shown at hand."""
+        """Whether it is paused, with everything to show available."""
         if not self.view.paused or self._contents is None:
             return False
         if self.view.level.kind == SHARDS:
@@ -126,7 +126,7 @@ class Session:
         self._press(*decode(self._typed + data))
 
     def _press(self, keys: list[str], rest: bytes) -> None:
-        """Obey keys in order; each refers to the page that the one before it left."""
+        """Apply keys in order; each refers to the page after the previous one."""
         self._typed = rest
         for i, key in enumerate(keys):
             if i:

@@ -19,11 +19,11 @@ _WORDS = {HOSTS: "host", ENTITIES: "entity", METRICS: "metric"}
 
 
 def table(listing: Listing, rows: Rows, look: Look) -> Iterator[str]:
-    """Aligned columns; names are never cut. A column that is empty in all rows is left out."""
+    """Aligned columns; names are never cut. Columns empty in all rows are omitted."""
     columns = [column for column in columns_of(listing) if column.text is not None]
     texts = [[column.title, *(_text(column, listing, at) for at in rows.tolist())] for column in columns]
     shown = [[look.text(text) for text in column] for column in texts if any(column[1:]) or column is texts[0]]
-    left = 1 + bool(any(listing.labels[at] for at in rows.tolist()))  # names and labels; the last one is as well
+    left = 1 + bool(any(listing.labels[at] for at in rows.tolist()))  # names and labels; the last one too
     widths = [max(map(len, column)) for column in shown]
     for line in zip(*shown, strict=True):
         padded = (
@@ -34,7 +34,7 @@ def table(listing: Listing, rows: Rows, look: Look) -> Iterator[str]:
 
 
 def lines(listing: Listing, rows: Rows, host: str, look: Look) -> Iterator[str]:
-    """One line per row, each with what it is about in its first word."""
+    """One line per row; the first word of each is its subject."""
     for at in rows.tolist():
         yield look.text(_line(listing, at, host))
 
@@ -73,17 +73,17 @@ def _line(listing: Listing, at: int, host: str) -> str:
 
 
 def document(observation: Observation, listing: Listing, rows: Rows) -> dict[str, Any]:
-    """The JSON document of ``shardpulse top --json``. Keys are stable: new ones may come, none changes its meaning.
+    """JSON document of ``shardpulse top --json``. Keys are stable: new ones may be added, none changes its meaning.
 
     ::
 
         now        seconds since 1970 by the reader's clock
-        rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (of what is no metric),
+        rows       in the order of --sort: kind (hosts, entities, metrics), name, label, id (not for metrics),
                    unit, mean, deviation, trend, last, extra (of further kernels, by name), validity, memory,
                    memory_unit, invalid, missing, age_seconds, tick, interval, state, reason, note (of a host hot,
-                   suspect, saturated or ""; of a VM where it migrates to). The figures are of CPU
-                   use (of a host its cpu_busy_ratio), or of the metric. null: there is no value, or it is unknown
-        hidden     rows that --top or --filter left out
+                   suspect, saturated or ""; of a VM its destination). The figures are of CPU
+                   use (of a host its cpu_busy_ratio), or of the metric. null: no value, or unknown
+        hidden     rows omitted by --top or --filter
         shards     as acquisition.shards.servers.status.HEALTH
         errors     what could not be read or seen
         blind      why no host at all can be seen

@@ -1,6 +1,6 @@
 """Reading of displayed data from the shards (I/O).
 
-Of a small data center everything, so that it is known which VMs migrate; of a large one the metrics
+For a small data center everything, to recognize migrating VMs; for a large one the metrics
 of all hosts and everything of the open one.
 """
 
@@ -32,13 +32,13 @@ from filters.judging.observe import observe
 from filters.top.contents import Observation, Place
 
 _HOST_SET_ID = resource_set_id(HOST_SET)
-_SMALL = 600  #: resource sets of all hosts that are read whole: some 30 ms with a hundred rows each
-_SHARDS_SECONDS = 2.0  #: between two questions to every shard how it is
+_SMALL = 600  #: resource sets of all hosts up to which all is read: about 30 ms with a hundred rows each
+_SHARDS_SECONDS = 2.0  #: between two status queries to every shard
 
 
 class Wanted(NamedTuple):
-    """Data wanted beside the metrics of all hosts: everything of one host (0: none), and the recent past of
-    ``place`` in it when that is new; the whole health."""
+    """Data wanted besides the metrics of all hosts: everything of one host (0: none), the recent past of
+    ``place`` in it when that is new, and the whole health."""
 
     host: int = 0
     health: bool = False
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
 
 class Source:
-    """Connections to the shards, and what of a reading the next one needs. Not thread-safe; a context manager."""
+    """Connections to the shards, and state carried to the next reading. Not thread-safe; a context manager."""
 
     def __init__(self, settings: Settings, where: Shards, set_names: Mapping[int, str], grace: float) -> None:
         seeds, credentials = endpoints.seeds(where), endpoints.credentials(where)
@@ -58,7 +58,7 @@ class Source:
         self._decisions = settings.decisions
         self._method = method_of(settings.decisions)
         self._hot: frozenset[str] = frozenset()
-        self._large = True  #: until it is known
+        self._large = True  #: until known
         self._unsampled: set[int] = set()
         self._known: Wanted | None = None  #: what has been read before
         self._shards: tuple[ShardStatus, ...] = ()
@@ -86,7 +86,7 @@ class Source:
         self._unsampled = _without_host_set(snapshot)
         again = self._large and (not large or not self._unsampled <= unsampled)
         self._large = large
-        if again:  # there is more that can be had, or names that are still to be read
+        if again:  # more data is available, or names are still to be read
             return self.read(wanted)
         found = self._health() if wanted.health else None
         rows = tuple(found.shards) if found is not None else self._look_at_shards()
@@ -99,7 +99,7 @@ class Source:
         )
 
     def _judge(self, snapshot: Snapshot) -> Mapping[int, str]:
-        """The outcomes of the rule by host, with hysteresis from one reading to the next."""
+        """Outcomes of the rule by host, with hysteresis from one reading to the next."""
         method = self._method
         picture = observe(snapshot, self._decisions, inputs_of(self._reader, snapshot, method.rule))
         heat = judge_all(picture, method.rule, method.parameters, self._hot)
@@ -107,7 +107,7 @@ class Source:
         return {int(host, 16): verdict.outcome.value for host, verdict in heat.verdicts.items()}
 
     def _recent(self, snapshot: Snapshot, wanted: Wanted) -> Mapping[Owner, RecentTable]:
-        """Recent values of what has just been opened, and at first of all hosts of a small data center."""
+        """Recent values of the part just opened, and initially of all hosts of a small data center."""
         known, self._known = self._known, wanted._replace(health=False)
         owners = [(block.host_id, block.set_id) for block in snapshot.blocks if block.host_id == wanted.host]
         if known is None and not self._large:
@@ -116,13 +116,13 @@ class Source:
             return {}
         try:
             return self._reader.recent(list(dict.fromkeys(owners)))
-        except ShardpulseError:  # the history begins now
+        except ShardpulseError:  # the history starts now
             return {}
 
     def _health(self) -> health.Health | None:
         try:
             return health.read(self._cluster, self._members, self._set_names, self._down_after)
-        except ShardpulseError:  # the snapshot says what is wrong with the shards
+        except ShardpulseError:  # the snapshot reports errors of the shards
             return None
 
     def _look_at_shards(self) -> tuple[ShardStatus, ...]:
@@ -136,14 +136,14 @@ class Source:
 
 
 def _without_host_set(snapshot: Snapshot) -> set[int]:
-    """The hosts whose own metrics are not sampled: they are known by their other resource sets."""
+    """Hosts without samples of their own metrics: known by their other resource sets."""
     blocks = (*snapshot.blocks, *snapshot.unread)
     return {block.host_id for block in blocks} - {block.host_id for block in blocks if block.set_id == _HOST_SET_ID}
 
 
-# -- Readings at the pace of the ticks, in a thread of their own: a shard that hangs never holds up a key.
+# -- Readings at the pace of the ticks, in a separate thread: a hanging shard never delays a key.
 
-_LATENESS = 0.02  #: seconds after the grace time of a tick is over, for what is being written
+_LATENESS = 0.02  #: seconds after the end of a tick's grace time, for writes in progress
 _FASTEST = 0.5
 Outcome = Observation | Exception
 
@@ -151,9 +151,9 @@ Outcome = Observation | Exception
 class Feed:
     """``fileno`` is readable while an outcome waits for ``take``; a context manager that ends the thread.
 
-    ``open_source`` is called in the thread. Readings follow the ends of the grace time of ticks that
-    are ``interval`` long, so that each finds one new tick; the first is at once. Without an interval it is
-    that of the hosts. Between two readings lies at least as much time as the first of them took.
+    ``open_source`` is called in the thread. Readings follow the ends of the grace time of ticks
+    ``interval`` long, so that each finds one new tick; the first is immediate. Without an interval it is
+    that of the hosts. The pause between two readings is at least as long as the first of them took.
     """
 
     def __init__(
@@ -179,14 +179,14 @@ class Feed:
             self._condition.notify()
 
     def fileno(self) -> int:
-        """For poll."""
+        """Descriptor for poll."""
         return self._event
 
     def ask(self, wanted: Wanted) -> None:
-        """Ask for what the next readings are to hold; something else than before is read at once."""
+        """Set the data for the next readings; a change is read immediately."""
         with self._condition:
             if wanted != self._wanted:
-                self._asked_anew = wanted.health or bool(wanted.host)  # closing needs nothing new
+                self._asked_anew = wanted.health or bool(wanted.host)  # closing needs no new data
                 self._wanted = wanted
                 self._condition.notify()
 
@@ -207,7 +207,7 @@ class Feed:
                     began = time.monotonic()
                     self._read(source)
                     self._rest(time.monotonic() - began)
-        except Exception as error:  # the screen must be left before anything is said
+        except Exception as error:  # the screen must be left before anything is printed
             self._hand_over(error)
 
     def _read(self, source: Source) -> None:
@@ -223,7 +223,7 @@ class Feed:
         self._hand_over(found)
 
     def _rest(self, took: float) -> None:
-        """Until the next tick is complete, or something else is asked for."""
+        """Wait until the next tick is complete, or the wanted data changes."""
         left = until_next(self._interval, self._grace)
         with self._condition:
             self._condition.wait_for(lambda: self._closed or self._asked_anew, max(left, took))
@@ -241,6 +241,6 @@ def until_next(interval: float, grace: float) -> float:
 
 
 def pace_of(snapshot: Snapshot) -> float:
-    """Seconds between two readings: the shortest interval of all hosts, but no faster than eyes are."""
+    """Seconds between two readings: the shortest interval of all hosts, but no faster than the eye."""
     intervals = [block.interval for block in snapshot.blocks if block.interval > 0]
     return max(_FASTEST, min(intervals, default=1.0))

@@ -1,7 +1,7 @@
 """Screen as lines: renders only the visible part of the contents.
 
-``render`` is pure: (contents, view, frame) -> lines of at most so many columns. Styles say nothing that words
-do not say as well, so that it can be read without colours.
+``render`` is pure: (contents, view, frame) -> lines of limited width. Styles only repeat what words
+express, so that it can be read without colours.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from filters.top.look import Look
 from filters.top.view import HELP, SHARDS, Level, Page, Rows, View, position, scrolled, visible_rows
 
 _FOOTER = "? help  Enter open  Esc back  / filter  s order  p pause  2 shards  q quit"
-_REST = 2  #: the line of titles and the footer
-_FEWEST = 3  #: rows, before there is a header
+_REST = 2  #: the title line and the footer
+_FEWEST = 3  #: minimum of rows before a header is shown
 _HELP_INDENT, _HELP_WIDTH = 20, 79
 _ABSENCE = "the host lacks this tick; down: it has been silent for long. It has no figures then"
 
 
 class Frame(NamedTuple):
-    """Facts that do not come from the shards: size and ability of the terminal, the time as it is to be shown, how old
-    the picture is in seconds while it stands still, and resource sets by number."""
+    """Facts that do not come from the shards: size and capabilities of the terminal, the displayed time, the age of
+    the picture in seconds while it is unchanged, and resource sets by number."""
 
     width: int
     height: int
@@ -48,7 +48,7 @@ class Frame(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """``lines`` fill the frame from the top; ``page`` is what the next key refers to, ``view`` as it was shown."""
+    """``lines`` fill the frame from the top; ``page``: reference of the next key; ``view``: as shown."""
 
     lines: list[Text]
     page: Page
@@ -56,7 +56,7 @@ class Screen(NamedTuple):
 
 
 def render(contents: Contents, view: View, frame: Frame) -> Screen:
-    """The screen of a view."""
+    """Render the screen of a view."""
     level = view.level
     if level.kind in (HELP, SHARDS):
         return _text_screen(contents, view, frame)
@@ -75,13 +75,13 @@ def render(contents: Contents, view: View, frame: Frame) -> Screen:
 
 
 def _head(contents: Contents, view: View, frame: Frame) -> list[Text]:
-    """The lines above; on a low screen rows come first."""
+    """The lines above the table; on a low screen rows have priority."""
     lines = of_level(contents, view, frame.clock, frame.still)
     return lines[: max(0, frame.height - _REST - _FEWEST)]
 
 
 def _table(listing: Listing, past: History, rows: Rows, level: Level, page: Page, frame: Frame) -> list[Text]:
-    """The titles and the rows of one page."""
+    """Titles and rows of one page."""
     on_page = rows[level.first : level.first + page.height].tolist()
     longest = max(map(len, listing.names), default=0)
     columns = laid_out(listing, max(1, frame.width - 1), longest)
@@ -108,7 +108,7 @@ def _titles(columns: Sequence[tuple[Column, int]], level: Level, look: Look) -> 
 
 
 def _row(row: Row, columns: Sequence[tuple[Column, int]], chosen: bool, look: Look) -> Text:
-    """A row of figures, or the reason why there are none in their place: no figure looks idle."""
+    """A row of figures, or the reason for their absence: a missing figure must not look idle."""
     listing, at = row.listing, row.at
     text = Text(look.text("▸") if chosen else " ", "reverse" if chosen else "")
     if has_figures(listing, at):
@@ -150,7 +150,7 @@ def _text_screen(contents: Contents, view: View, frame: Frame) -> Screen:
 
 
 def help_lines() -> list[Text]:
-    """Keys and columns with what they mean, at most 79 columns wide."""
+    """Keys and columns with their meaning, at most 79 columns wide."""
     columns = [(column.title, column.help) for column in COLUMNS[HOSTS] if column.help]
     extra = [(plane.figure.upper(), plane.help) for plane in planes.extra()]
     lines = [Text("KEYS", "bold"), *(line for name, meaning in KEYS for line in _entry(name, meaning))]
@@ -173,7 +173,7 @@ def _status_lines(contents: Contents, frame: Frame) -> list[Text]:
 
 
 def _filled(lines: list[Text], page: Page, view: View, frame: Frame) -> Screen:
-    """Exactly ``height`` lines: cut or filled, the last one the footer or the filter that is being typed."""
+    """Exactly ``height`` lines: cut or filled; the last one is the footer or the filter being typed."""
     body = [*lines, *[Text()] * frame.height][: max(0, frame.height - 1)]
     if view.typing is not None:
         last = Text(f"/{view.typing}_   Enter keeps, Esc clears", "bold")
@@ -187,7 +187,7 @@ def _filled(lines: list[Text], page: Page, view: View, frame: Frame) -> Screen:
 
 
 def _shown(line: Text, frame: Frame) -> Text:
-    """A line that this terminal can show, cut to its width."""
+    """A line in characters of this terminal, cut to its width."""
     line = line.copy()
     if not frame.look.utf8:
         line.plain = frame.look.text(line.plain)
@@ -195,14 +195,14 @@ def _shown(line: Text, frame: Frame) -> Text:
     return line
 
 
-# -- The lines above a table: where one is, how all hosts are, whether the picture stands still, what is wrong.
+# -- The lines above a table: location, states of all hosts, a notice of an unchanged picture, errors.
 
 _TITLES = {HELP: "help", SHARDS: "shards and books"}
 _FULL = 0.9
 
 
 def of_level(contents: Contents, view: View, clock: str, still: float | None) -> list[Text]:
-    """Two or three lines; ``still`` is for how many seconds the picture has not changed, None while it does."""
+    """Two or three lines; ``still``: seconds for which the picture has been unchanged, None while it changes."""
     level = view.level
     first = Text.assemble(("shardpulse top", "bold cyan"), f" {clock}  ")
     if level.kind == HOSTS:
@@ -256,7 +256,7 @@ def _place(opened: Opened) -> Text:
 
 
 def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
-    """Text that the rows share, and the host's own CPU."""
+    """Common text of the rows, and the host's own CPU."""
     text = Text()
     if listing is not None and listing.heading:
         state, *rest = listing.heading
@@ -271,7 +271,7 @@ def _common(contents: Contents, listing: Listing | None, host: int) -> Text:
 
 
 def _notes(contents: Contents, view: View, still: float | None) -> Text:
-    """Notes that must not be overlooked, the worst first: it cannot be read, it is paused, it is not all."""
+    """Important notes, the worst first: unreadable, paused, incomplete."""
     observation, parts = contents.observation, Text()
     if observation.error:
         parts.append(f"CANNOT BE READ for {seconds(still or 0.0)}: {printable(observation.error)}  ", "bold red")

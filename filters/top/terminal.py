@@ -1,8 +1,8 @@
 """Terminal (I/O): modes, screen, keyboard and signals, restored on any exit.
 
-Only lines that changed are sent, in one write: over a slow line a still picture costs nothing. Control
-sequences are those of ECMA-48 and xterm (alternate screen ``?1049``, cursor ``?25``), which every terminal
-of today knows; see console_codes(4).
+Only changed lines are sent, in one write: over a slow line an unchanged picture costs nothing. Control
+sequences are those of ECMA-48 and xterm (alternate screen ``?1049``, cursor ``?25``), supported by every
+current terminal; see console_codes(4).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from rich.text import Text
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
-#: Told to stop.
+#: Stop signals.
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-#: Also: the size of the terminal; stopped and continued by the shell.
+#: In addition: a new terminal size; stopped and continued by the shell.
 WATCHED = (*STOPS, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)
-_LEAVE_SECONDS = 0.5  #: for what gives the screen back, where the terminal takes nothing
+_LEAVE_SECONDS = 0.5  #: time limit for restoring the screen if the terminal accepts no output
 _FALLBACK = os.terminal_size((80, 24))
 
 
 class Signals:
-    """Signals as numbers to read: ``fileno`` is readable while some wait. A context manager."""
+    """Signals as numbers to read: ``fileno`` is readable while some are pending. A context manager."""
 
     def __init__(self, watched: Sequence[signal.Signals] = WATCHED) -> None:
         self._watched = watched
@@ -51,11 +51,11 @@ class Signals:
         os.close(self._writing)
 
     def fileno(self) -> int:
-        """For poll."""
+        """Descriptor for poll."""
         return self._reading
 
     def take(self) -> set[int]:
-        """The signals that have come since the last time."""
+        """Signals received since the last call."""
         try:
             return set(os.read(self._reading, 4096))
         except BlockingIOError:
@@ -63,14 +63,14 @@ class Signals:
 
     @staticmethod
     def suspend() -> None:
-        """Stop this process as the terminal's Ctrl-Z does; returns when it is continued."""
+        """Stop this process like the terminal's Ctrl-Z; returns when it is continued."""
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, handler)
 
 
 class Terminal:
-    """A full screen on ``output`` with keys from ``keyboard`` (descriptors of terminals). A context manager."""
+    """A full screen on ``output`` with keys from ``keyboard`` (terminal descriptors). A context manager."""
 
     def __init__(self, keyboard: int, output: int, signals: Signals, console: Console) -> None:
         self.keyboard = keyboard
@@ -91,7 +91,7 @@ class Terminal:
             os.close(self._output)
 
     def enter(self) -> None:
-        """Take the terminal: keys one by one and unseen, Ctrl-S among them, an empty screen of our own."""
+        """Take over the terminal: single keys without echo, including Ctrl-S, and an empty screen of its own."""
         tty.setcbreak(self.keyboard, termios.TCSANOW)
         modes = termios.tcgetattr(self.keyboard)
         modes[0] &= ~termios.IXON
@@ -100,14 +100,14 @@ class Terminal:
         self._write(_ENTER)
 
     def leave(self) -> None:
-        """Give it back unchanged, even where it takes no output or is gone."""
+        """Restore the terminal, even if it accepts no output or is gone."""
         with contextlib.suppress(OSError):
             self._write(_LEAVE, _LEAVE_SECONDS)
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(self.keyboard, termios.TCSANOW, self._before)
 
     def size(self) -> os.terminal_size:
-        """Columns and lines; 80 x 24 where the terminal does not say."""
+        """Columns and lines; 80 x 24 if the terminal does not report them."""
         try:
             size = os.get_terminal_size(self._output)
         except OSError:
@@ -115,18 +115,18 @@ class Terminal:
         return size if size.columns > 0 and size.lines > 0 else _FALLBACK
 
     def forget(self) -> None:
-        """The next ``draw`` sends everything: what the screen shows is not known."""
+        """Make the next ``draw`` send everything: the contents of the screen are unknown."""
         self._shown = []
 
     def read(self) -> bytes:
-        """Bytes that have been typed; b"" when the terminal is gone."""
+        """Typed bytes; b"" if the terminal is gone."""
         try:
             return os.read(self.keyboard, 4096)
         except OSError:
             return b""
 
     def draw(self, lines: Sequence[Text]) -> None:
-        """Make the screen show these lines. Raises OSError when the terminal is gone."""
+        """Show these lines. Raises OSError if the terminal is gone."""
         wanted = [self._ansi(line) for line in lines]
         clear = "" if self._shown else "\x1b[0m\x1b[2J"
         shown = [*self._shown, *[""] * len(wanted)]
@@ -140,7 +140,7 @@ class Terminal:
         return captured.get()
 
     def _write(self, text: str, patience: float | None = None) -> bool:
-        """Whether all was written: a terminal that takes nothing is waited for until a signal comes, or so long."""
+        """Whether all was written: waits for a blocked terminal until a signal arrives, or for ``patience``."""
         data = text.encode("utf-8", "replace")
         wakers = [self._signals] if patience is None else []
         while data:
@@ -153,12 +153,12 @@ class Terminal:
 
 
 def _own_description(output: int) -> tuple[int, bool]:
-    """The same terminal reopened, so that it can be written to without waiting and without
-    changing the descriptor that the shell shares; the same descriptor where that cannot be."""
+    """The terminal reopened, so that writes do not block and the
+    descriptor shared with the shell is unchanged; the same descriptor if that is not possible."""
     with contextlib.suppress(OSError):
         return os.open(os.ttyname(output), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC), True
     return output, False
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """The wake-up descriptor informs the loop."""
+    """The wake-up descriptor notifies the loop."""

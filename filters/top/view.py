@@ -1,4 +1,4 @@
-"""View chosen at the terminal, and the rows of a listing that it shows.
+"""View chosen at the terminal, and the rows of a listing it shows.
 
 It is a path of levels, each with its own order and selection.
 """
@@ -22,8 +22,8 @@ HELP = "help"
 
 
 class Level(NamedTuple):
-    """One screen on the path. ``selected`` is the id of a row, None the first one, whichever that is;
-    ``first`` is the row at the top of the page, of texts the line."""
+    """One screen on the path. ``selected``: id of a row, None for the first one, whichever that is;
+    ``first``: row at the top of the page, or line of a text."""
 
     kind: str = HOSTS
     host: int = 0
@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class View(NamedTuple):
-    """Everything that keys change. ``typing`` is the filter while it is being typed, None otherwise."""
+    """Everything changed by keys. ``typing``: filter being typed, otherwise None."""
 
     path: tuple[Level, ...] = (Level(),)
     paused: bool = False
@@ -46,18 +46,18 @@ class View(NamedTuple):
 
     @property
     def level(self) -> Level:
-        """The screen that is shown."""
+        """The visible screen."""
         return self.path[-1]
 
     @property
     def host(self) -> int:
-        """The host that is open, also while a text lies above it; 0 for none."""
+        """The open host, even while a text covers it; 0 for none."""
         return next((level.host for level in reversed(self.path) if level.host), 0)
 
 
 class Page(NamedTuple):
-    """Displayed page as keys see it: ids of all rows in order, rows on a page, the
-    resource sets that the host has; of a text ``ids`` is empty and ``lines`` its length."""
+    """Displayed page as used by keys: ids of all rows in order, rows per page, and the
+    host's resource sets; for a text ``ids`` is empty and ``lines`` its length."""
 
     ids: tuple[int, ...] = ()
     height: int = 1
@@ -66,7 +66,7 @@ class Page(NamedTuple):
 
 
 def level_of_host(host: int) -> Level:
-    """Level below a host; which resource set that is depends on what it has."""
+    """Level below a host; its resource set depends on the contents of the host."""
     return Level(ENTITIES, host)
 
 
@@ -82,15 +82,15 @@ def level_of_entity(level: Level, entity: int) -> Level:
 
 
 def position(level: Level, page: Page) -> int:
-    """The index of the selected row; 0 where nothing is selected or it has gone."""
+    """Index of the selected row; 0 if none is selected or it has gone."""
     if level.selected is not None and level.selected in page.ids:
         return page.ids.index(level.selected)
     return 0
 
 
 def scrolled(level: Level, page: Page) -> Level:
-    """The level with its page moved no more than is needed for the selected row to be on it, or of a text
-    for the page to be full."""
+    """The level with its page moved no more than necessary for the selected row to be on it, or for a text
+    to fill the page."""
     height = max(1, page.height)
     if not page.ids:
         return level._replace(first=max(0, min(level.first, page.lines - height)))
@@ -99,16 +99,16 @@ def scrolled(level: Level, page: Page) -> Level:
     return level._replace(first=max(0, first))
 
 
-# -- Which rows of a listing are shown, and in which order.
+# -- Rows of a listing to show, and their order.
 
 Rows = npt.NDArray[np.intp]
 
 
 def visible_rows(listing: Listing, sort: str, backwards: bool, pattern: str) -> Rows:
-    """Indexes of the rows that a filter leaves, in order: greatest first (names: alphabetically), or ``backwards``.
+    """Indexes of the rows that pass a filter, in order: greatest first (names: alphabetically), or ``backwards``.
 
-    Rows without the value that is sorted by come last in both directions: missing is neither most nor
-    least. Among equals the name decides.
+    Rows without the sort value come last in both directions: missing is neither most nor
+    least. Ties are ordered by name.
     """
     rows = np.flatnonzero(_matching(listing, pattern))
     by_name = rows if listing.kind == HOSTS else rows[_by_name([listing.names[i] for i in rows.tolist()])]
@@ -132,7 +132,7 @@ def _values(listing: Listing, sort: str) -> npt.NDArray[np.float64]:
 
 
 def _matching(listing: Listing, pattern: str) -> npt.NDArray[np.bool_]:
-    """Every word of the pattern must match: part of a name or label whatever its case, a pattern with * and ?,
+    """Every word of the pattern must match: part of a name or label, ignoring case, a pattern with * and ?,
     or ``=late`` for a state."""
     chosen = np.ones(listing.rows, bool)
     for word in pattern.lower().split():

@@ -1,22 +1,22 @@
 """Datasource class for Watcher: its ``DataSourceBase`` on a snapshot.
 
 Contract: ``watcher/decision_engine/datasources/base.py`` of python-watcher 17.0. Values are moving
-averages with the time constant of ``[filter]``, whatever ``period`` and ``granularity`` a strategy asks for:
-those say how a store of samples is to be averaged, and here that is done already.
+averages with the time constant of ``[filter]``, whatever ``period`` and ``granularity`` a strategy requests:
+these define how stored samples are averaged, which is already done here.
 
 **None and 0.0.** A value that is missing, was never valid, or is older than ``[snapshot]
-down_after_seconds`` is None, and the log says once why; a true 0.0 is 0.0, never None. What the
-strategies of Watcher 17.0 make of None:
+down_after_seconds`` is None, and the reason is logged once; a true 0.0 is 0.0, never None. Treatment of None
+by the strategies of Watcher 17.0:
 
-- *workload stabilization*: a VM whose value is None is never moved; its load counts within its host's. A host whose
-  value is None takes no part in the standard deviation; where the others are out of balance, the
-  strategy trips over it (KeyError), and the audit fails without an action plan: nothing is moved wrongly.
-- *workload balance*: a VM whose value is None is left out of the sum of its host, which then looks emptier
-  than it is. Hosts are not asked about.
+- *workload stabilization*: a VM with the value None is never moved; its load counts within its host's. A host with
+  None is excluded from the standard deviation; if the others are out of balance, the
+  strategy fails on it (KeyError), and the audit ends without an action plan: nothing is moved wrongly.
+- *workload balance*: a VM with the value None is omitted from the sum of its host, which then looks emptier
+  than it is. Hosts are not queried.
 - *basic consolidation*: None counts as 100% of the node's or the flavor's cores.
-- *VM workload consolidation*: a VM whose CPU is None, and one that is truly idle (0.0), counts with all its
-  vCPUs; its memory with what is allocated, else with its flavor. A host's None counts as 0, and the sum over
-  its VMs is taken where that is more.
+- *VM workload consolidation*: a VM with CPU None, and a truly idle one (0.0), counts with all its
+  vCPUs; its memory with the allocated size, else with its flavor. A host's None counts as 0, and the sum over
+  its VMs is used if that is more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-import watcher.conf  # noqa: F401 - registers the options that query_retry of the base reads
+import watcher.conf  # noqa: F401 - registers the options read by query_retry of the base
 from watcher.common import exception
 from watcher.decision_engine.datasources.base import DataSourceBase
 
@@ -45,21 +45,21 @@ _WATCHERS_LOG = logging.getLogger(__name__)
 _THEIR_LEVELS = {ERROR: logging.ERROR, WARNING: logging.WARNING, log.DEBUG: logging.DEBUG}
 
 NAME = "shardpulse"
-AVAILABLE, NOT_AVAILABLE = "available", "not available"  #: the words of Watcher's own datasources
+AVAILABLE, NOT_AVAILABLE = "available", "not available"  #: as in Watcher's own datasources
 MEAN = "mean"
-#: A figure of Nova's that Watcher's model brings along; its Prometheus datasource answers with it, too.
+#: A figure of Nova's contained in Watcher's model; its Prometheus datasource returns it, too.
 ROOT_DISK = "instance.disk"
 
 
 class _Held(NamedTuple):
-    """Readings that are held until ``until`` (monotonic seconds); None: no shard could be read."""
+    """Readings valid until ``until`` (monotonic seconds); None: no shard could be read."""
 
     until: float
     readings: Readings | None
 
 
 def _getter(kind: str, key: str) -> Callable[..., float | None]:
-    """One of Watcher's questions: the value of ``METRIC_MAP[key]`` of a resource of this kind."""
+    """Getter of one metric: the value of ``METRIC_MAP[key]`` of a resource of this kind."""
 
     def get(
         helper: ShardpulseHelper,
@@ -77,9 +77,9 @@ def _getter(kind: str, key: str) -> Callable[..., float | None]:
 class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no annotations
     """Answers a strategy from one snapshot, so that it compares loads of the same moment.
 
-    Watcher makes one for each run of a strategy; an object that lives longer takes a new snapshot
-    every ``hold_seconds``. ``settings`` are by default those of every command of shardpulse
-    (``$SHARDPULSE_CONFIG``, ``/etc/shardpulse/shardpulse.toml``). Raises ConfigError or NoInputError where
+    Watcher creates one for each run of a strategy; an object that lives longer takes a new snapshot
+    every ``hold_seconds``. ``settings`` default to those of all commands of shardpulse
+    (``$SHARDPULSE_CONFIG``, ``/etc/shardpulse/shardpulse.toml``). Raises ConfigError or NoInputError if
     that file is wrong; shards that do not answer raise nothing, here or later.
     """
 
@@ -100,7 +100,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         self._lock = threading.Lock()
 
     def check_availability(self) -> str:
-        """``available`` when every shard can be read now, else ``not available``; the log says which cannot."""
+        """``available`` if every shard can be read now, else ``not available``; the log names those that cannot."""
         try:
             found = self._read()
             errors, is_whole = found.errors, found.is_whole
@@ -111,12 +111,12 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         return AVAILABLE if is_whole else NOT_AVAILABLE
 
     def list_metrics(self) -> set[str]:
-        """The values of ``METRIC_MAP`` that some host sends; empty when no shard can be read."""
+        """The values of ``METRIC_MAP`` sent by some host; empty if no shard can be read."""
         readings = self._readings()
         return readings.names() | {ROOT_DISK} if readings is not None else set()
 
     def query_retry_reset(self, exception_instance: Exception) -> None:
-        """Nothing is kept between two attempts that would have to be put right; the failure is logged."""
+        """Log the failure; no state is kept between two attempts that would need a reset."""
         LOG.warn(str(exception_instance))
 
     def _statistic_aggregation(
@@ -128,7 +128,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         aggregate: str = MEAN,
         granularity: float = 300,  # noqa: ARG002
     ) -> float | None:
-        """The value of one metric of a compute node or an instance, or None (``DataSourceBase`` keeps the others).
+        """The value of one metric of a compute node or an instance, or None (``DataSourceBase`` stores the others).
 
         Raises Watcher's MetricNotAvailable for a metric that we do not measure.
         """
@@ -150,10 +150,10 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         end_time: datetime.datetime | None = None,
         granularity: float = 300,
     ) -> dict[datetime.datetime, float] | None:
-        """The newest value by its time (UTC), where that lies between ``start_time`` and ``end_time``.
+        """The newest value by its time (UTC), if that lies between ``start_time`` and ``end_time``.
 
-        Times without a zone are UTC, as Watcher's are. Shards hold the last moments, not a history: use
-        one of Watcher's other datasources for that. None where there is no value.
+        Times without a zone are UTC, like Watcher's. Shards hold the last moments, not a history: use
+        one of Watcher's other datasources for that. None without a value.
         """
         value = self._statistic_aggregation(resource, resource_type, meter_name, granularity=granularity)
         readings = self._readings()
@@ -164,7 +164,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         late = end_time is not None and taken > _utc(end_time)
         return {} if early or late else {taken: value}
 
-    # units as of ``METERS``; what is not measured raises MetricNotAvailable, the root disk is Nova's figure
+    # units as in ``METERS``; metrics that are not measured raise MetricNotAvailable, the root disk is Nova's figure
     get_host_cpu_usage = _getter(COMPUTE_NODE, "host_cpu_usage")
     get_host_ram_usage = _getter(COMPUTE_NODE, "host_ram_usage")
     get_host_outlet_temp = _getter(COMPUTE_NODE, "host_outlet_temp")
@@ -178,7 +178,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
     get_instance_root_disk_size = _getter(INSTANCE, "instance_root_disk_size")
 
     def _meter(self, key: str | None) -> str:
-        """The key, checked against ``METRIC_MAP``, in which an operator may turn metrics off."""
+        """The key, checked against ``METRIC_MAP``, in which an operator may disable metrics."""
         self._get_meter(key)
         if key not in METERS and key != "instance_root_disk_size":
             raise exception.MetricNotAvailable(metric=key)
@@ -198,7 +198,7 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
         return _convert(meter, readings, resource)
 
     def _readings(self) -> Readings | None:
-        """Held readings, or new ones; None, for as long, after all attempts to read have failed."""
+        """Held readings, or new ones; None, for the same time, after all attempts to read have failed."""
         with self._lock:
             now = time.monotonic()
             if self._held is None or now >= self._held.until:
@@ -213,18 +213,18 @@ class ShardpulseHelper(DataSourceBase):  # type: ignore[misc]  # Watcher has no 
 
     def _read(self) -> Readings:
         """A new snapshot. Raises as ``SnapshotReader.latest`` does."""
-        with SnapshotReader.from_settings(self._settings) as reader:  # Watcher never says when it is done with us
+        with SnapshotReader.from_settings(self._settings) as reader:  # Watcher never signals the end of use
             return Readings(reader.latest(takes), self._settings.snapshot.down_after_seconds)
 
     def _tell(self, reason: str) -> None:
-        """Log a reason once for each snapshot: strategies ask the same again and again."""
+        """Log a reason once per snapshot: strategies repeat the same queries."""
         if reason not in self._told:
             self._told.add(reason)
             LOG.warn(reason)
 
 
 def _to_watcher(level: int, line: str) -> None:
-    """A line of ours in the log of Watcher's process, whose own configuration may keep it back as well."""
+    """Pass our log line to the log of Watcher's process, whose own configuration may suppress it too."""
     _WATCHERS_LOG.log(_THEIR_LEVELS.get(level, logging.INFO), "%s", line)
 
 
@@ -244,7 +244,7 @@ def _vcpus(resource: Any) -> int | None:
 
 
 def _field(resource: Any, name: str) -> Any:
-    """A field of one of Watcher's model objects, whose fields raise NotImplementedError until they are set."""
+    """A field of one of Watcher's model objects; unset fields raise NotImplementedError."""
     try:
         return getattr(resource, name)
     except (AttributeError, NotImplementedError):

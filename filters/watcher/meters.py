@@ -2,7 +2,7 @@
 
 Units are those of ``watcher.decision_engine.datasources.base.DataSourceBase``. "Megabytes" there
 are 2**20 bytes: strategies subtract them from and divide them by the memory of Nova's nodes and
-flavors, which Nova counts so.
+flavors, which Nova counts in the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from acquisition.model.derived import CPU, DERIVED
 
-#: The moving average of one of our metrics of the resource that is asked about; raises NoValue.
+#: The moving average of one of our metrics of the requested resource; raises NoValue.
 Mean = Callable[[str], float]
 
 COMPUTE_NODE = "compute_node"
@@ -24,15 +24,15 @@ _MEBIBYTE = 1 << 20
 
 
 class NoValue(Exception):
-    """There is no value that may be answered; the message says why."""
+    """There is no value fit for an answer; the message has the reason."""
 
 
 class Meter(NamedTuple):
-    """How one of Watcher's metrics is made.
+    """Definition of one of Watcher's metrics.
 
-    ``name`` is what Watcher's ``METRIC_MAP`` calls it; ``columns`` are the metrics of ``resource_set`` that it
-    needs; ``convert(mean, vcpus)`` gives it in Watcher's unit, ``vcpus`` being those of the
-    resource in Watcher's model (None where it does not say them).
+    ``name``: its name in Watcher's ``METRIC_MAP``; ``columns``: the metrics of ``resource_set`` that it
+    needs; ``convert(mean, vcpus)`` returns it in Watcher's unit; ``vcpus``: those of the
+    resource in Watcher's model (None if not given).
     """
 
     name: str
@@ -48,19 +48,19 @@ def _host_cpu_percent(mean: Mean, _: int | None) -> float:
 
 
 def _host_ram_kibibytes(mean: Mean, _: int | None) -> float:
-    """Memory that neither programs could have without swapping nor guests as huge pages."""
+    """Memory available neither to programs without swapping nor to guests as huge pages."""
     used = mean("memory_total_bytes") - mean("memory_available_bytes")
     try:
         return (used - mean("hugepages_available_bytes")) / _KIBIBYTE
-    except NoValue:  # free huge pages, if there are any, count as used
+    except NoValue:  # free huge pages, if any, count as used
         return used / _KIBIBYTE
 
 
 def _instance_cpu_percent(mean: Mean, vcpus: int | None) -> float:
     """CPU time of its process per vCPU, 0 to 100.
 
-    Divided by the vCPUs that Watcher knows, because its strategies multiply by these again; by those
-    that the probe saw where Watcher knows none.
+    Divided by the vCPUs known to Watcher, because its strategies multiply by these again; by those
+    seen by the probe if Watcher knows none.
     """
     count = float(vcpus) if vcpus else mean("vcpu_count")
     if count <= 0:
@@ -77,11 +77,11 @@ def _instance_ram_allocated_mebibytes(mean: Mean, _: int | None) -> float:
 
 
 def _percent(ratio: float) -> float:
-    """0 to 100. The overhead of qemu's own threads can take a busy guest a little above all its vCPUs."""
+    """0 to 100. The overhead of qemu's own threads can raise a busy guest a little above all its vCPUs."""
     return 100.0 * min(1.0, max(0.0, ratio))
 
 
-#: By the key of Watcher's ``METRIC_MAP``. What is not here, we do not measure.
+#: By the key of Watcher's ``METRIC_MAP``. Other metrics are not measured.
 METERS: dict[str, Meter] = {
     "host_cpu_usage": Meter(f"host/{CPU}", COMPUTE_NODE, "host", _BUSY.parts, _host_cpu_percent),
     "host_ram_usage": Meter(

@@ -1,6 +1,6 @@
 """Readings for Watcher: fresh values of hosts by name and VMs by uuid.
 
-Every value that may not be answered has a reason (``NoValue``); none is ever replaced by 0 or by
+Every value that is not fit for an answer has a reason (``NoValue``); none is ever replaced by 0 or by
 an older one.
 """
 
@@ -42,12 +42,12 @@ class Place(NamedTuple):
 
 
 class Readings:
-    """One snapshot, indexed. ``max_age_seconds`` is how old the last valid sample behind a mean may be."""
+    """One snapshot, indexed. ``max_age_seconds``: maximum age of the last valid sample in a mean."""
 
     def __init__(self, snapshot: Snapshot, max_age_seconds: float) -> None:
         self.errors = snapshot.errors
-        self.is_whole = exit_code(snapshot) != EXIT_UNAVAILABLE  #: also where there is no host to see
-        self.taken_at = snapshot.now  #: seconds since 1970, by the clock of the reader
+        self.is_whole = exit_code(snapshot) != EXIT_UNAVAILABLE  #: also if there is no host
+        self.taken_at = snapshot.now  #: seconds since 1970, on the reader's clock
         self._max_age = max_age_seconds
         self._blocks = snapshot.blocks
         self._hosts = {place.block.host: place for place in _places(snapshot.blocks, HOST_SET, "host")}
@@ -59,17 +59,17 @@ class Readings:
         }
 
     def host(self, hostname: str) -> Place:
-        """The host that Watcher calls ``hostname``.
+        """The host named ``hostname`` by Watcher.
 
-        By its full name; else by the part before the first dot, where Nova and the probe do not agree
-        whether a name is qualified and only one host can be meant. Raises NoValue.
+        By its full name; else by the part before the first dot, if Nova and the probe differ in whether a name is
+        qualified and only one host matches. Raises NoValue.
         """
         found = self._hosts.get(hostname)
         if found is not None:
             return found
         short = hostname.partition(".")[0]
         names = self._by_short_name.get(short, [])
-        # two qualified names of different domains are different hosts
+        # qualified names with different domains are different hosts
         meant = [name for name in names if "." not in name or "." not in hostname]
         if len(meant) > 1:
             raise NoValue(f"host name {hostname} is ambiguous: {', '.join(sorted(meant))}")
@@ -78,9 +78,9 @@ class Readings:
         return self._hosts[meant[0]]
 
     def vm(self, uuid: str) -> Place:
-        """The process that runs the VM with this uuid: while it migrates, not the one that is to receive it.
+        """The process that runs the VM with this uuid: during a migration, not the receiving one.
 
-        Raises NoValue for an unknown uuid, and where only the receiving process is known: that one's load is
+        Raises NoValue for an unknown uuid, and if only the receiving process is known: its load is
         not the VM's.
         """
         place = self._vms.get(uuid.lower())
@@ -91,7 +91,7 @@ class Readings:
         return place
 
     def mean(self, place: Place, metric: str) -> float:
-        """The moving average of a metric. Raises NoValue without a fresh one."""
+        """Moving average of a metric. Raises NoValue without a fresh one."""
         block, row = place
         column = next((i for i, each in enumerate(block.metrics) if each.name == metric), None)
         if column is None:
@@ -108,14 +108,14 @@ class Readings:
         return value
 
     def sends(self, meter: Meter) -> bool:
-        """Whether any host sends what a meter needs."""
+        """Whether any host sends the columns of a meter."""
         return any(
             block.resource_set == meter.resource_set and {each.name for each in block.metrics} >= set(meter.columns)
             for block in self._blocks
         )
 
     def names(self) -> set[str]:
-        """The names of all meters that some host sends."""
+        """Names of all meters sent by some host."""
         return {meter.name for meter in METERS.values() if self.sends(meter)}
 
 

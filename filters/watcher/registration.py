@@ -28,15 +28,15 @@ _MADE = "_shardpulse"
 
 
 def register() -> None:
-    """Make ``shardpulse`` one of the datasources that strategies can be configured with. May be repeated."""
+    """Make ``shardpulse`` one of the datasources available to strategies. May be repeated."""
     DataSourceManager.metric_map.setdefault(NAME, ShardpulseHelper.METRIC_MAP)
     setattr(DataSourceManager, NAME, property(_helper))
 
 
 def _helper(manager: Any) -> ShardpulseHelper:
-    """The manager's datasource, made when it is first asked for.
+    """The manager's datasource, created on first use.
 
-    The manager goes on to the next datasource after any exception without a word, so it is logged here.
+    The manager silently continues with the next datasource after any exception, so it is logged here.
     """
     made: ShardpulseHelper | None = manager.__dict__.get(_MADE)
     if made is None:
@@ -53,7 +53,7 @@ class Plugin(ScoringEngineContainer):  # type: ignore[misc]  # Watcher has no an
 
     @classmethod
     def get_scoring_engine_list(cls) -> list[Any]:
-        """None of them."""
+        """An empty list."""
         return []
 
 

@@ -1,4 +1,4 @@
 """Filter worker: smooths frames of its partitions, commits state and cursor.
 
-Both are one transaction.
+Both in one transaction.
 """

@@ -57,7 +57,7 @@ shardpulse filter --seconds 60 --json        stop after a minute and print the c
 
 
 def main(argv: list[str]) -> int:
-    """Entry point of the sub-command; answers its exit code."""
+    """Entry point of the sub-command; returns its exit code."""
     options = _parser().parse_args(argv)
     keep_freed_memory()
     end_with_threads(say.error)
@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
 def filter_settings(settings: Settings, keep_ticks: int, verifier: Verifier | None = None) -> FilterSettings:
     """The filter's part of the configuration. Raises ConfigError for an unknown kernel or metric.
 
-    How many ticks are kept was decided when the shards were started: all readers must agree.
+    The number of ticks kept was determined when the shards were started: all readers must agree.
     """
     chosen = settings.filter
     known = kernels.installed()
@@ -120,8 +120,8 @@ def _inputs_settings(chosen: Inputs) -> InputsSettings | None:
     )
 
 
-_LOOK_SECONDS = 0.5  #: between two looks whether other shards run on this machine
-_QUIET_AT_FIRST, _QUIET_LATER = 1.0, 10.0  #: seconds before it is said that shards are waited for
+_LOOK_SECONDS = 0.5  #: between checks for other shards on this machine
+_QUIET_AT_FIRST, _QUIET_LATER = 1.0, 10.0  #: seconds before the wait for shards is reported
 
 
 class _Service:
@@ -133,7 +133,7 @@ class _Service:
         self._stopped = False
         self._reload = False
         self._started = self._others_run = False
-        self._condition = "starting"  #: what it works on
+        self._condition = "starting"  #: description of its current work
         self._notifier = Notifier()
         self.counters: dict[str, int] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -145,7 +145,7 @@ class _Service:
         self._cluster = connect(self._settings.shards)
 
     def run(self) -> None:
-        """Until SIGTERM, SIGINT or the time is over."""
+        """Run until SIGTERM, SIGINT or the end of the given time."""
         self._notifier.ready()
         layout = self._wait_for_layout()
         while layout is not None and not self._over():
@@ -170,7 +170,7 @@ class _Service:
                 leases.close()
 
     def _work(self, worker: Worker, leases: Leases, watch: FormatWatch, guard: Guard) -> None:
-        """Until it is over, or the worker is to be rebuilt."""
+        """Work until the end, or until the worker must be rebuilt."""
         self._started = self._others_run = False
         self._look = 0.0
 
@@ -184,7 +184,7 @@ class _Service:
         worker.run(lambda: self._over() or self._reload or self._others_run or watch.changed, between)
 
     def _tell(self, worker: Worker) -> None:
-        """Say where the worker works as soon as it does; look for other shards while there is trouble with these."""
+        """Report where the worker works as soon as it does; look for other shards while there is trouble with these."""
         if not self._started and worker.settled:
             self._started = True
             where = _listed(self._cluster.masters())
@@ -199,7 +199,7 @@ class _Service:
         log.apply(log.levels(self._settings.log.levels, self._options.log))
 
     def _holder(self) -> Holder:
-        """Identity of this worker for the others, and its way of computing."""
+        """Identity of this worker for others, and its method of computation."""
         self._step = native.chosen(kernels.select(self._settings.filter.kernels))
         figures = f"{zlib.crc32(_figures(self._settings)):08x}"
         return new_holder(self._settings.filter.lease_seconds, step=self._step.name, figures=figures)
@@ -208,7 +208,7 @@ class _Service:
         return self._stopped or time.monotonic() >= self._deadline
 
     def _read(self) -> tuple[Settings, Verifier | None]:
-        """The configuration, whole and checked, with the shards of the command line, and what verifies frames."""
+        """The complete, checked configuration, with the shards of the command line, and the verifier of frames."""
         settings = load_checked(self._options.config)
         filter_settings(settings, settings.filter.keep_ticks)
         shards = with_addresses(settings.shards, self._options.shards)
@@ -236,8 +236,8 @@ class _Service:
         return layout
 
     def _follow_format(self, leases: Leases) -> Layout | None:
-        """The layout as the shards have it by now. Raises ConfigError, with the leases given back to those that know
-        more, when it names a record format that this version does not know."""
+        """The current layout of the shards. Raises ConfigError if it names a record format unknown to this version,
+        after releasing the leases to newer workers."""
         try:
             layout = self._wait_for_layout()
         except ShardpulseError:
@@ -248,9 +248,9 @@ class _Service:
         return layout
 
     def _wait_for_layout(self) -> Layout | None:
-        """The layout, waiting for shards that are not there yet; None when stopped meanwhile.
+        """The layout, waiting for shards that do not exist yet; None if stopped meanwhile.
 
-        Raises what keeps it from being read when it has waited for ``--wait`` seconds.
+        Raises the error that prevents reading it after waiting for ``--wait`` seconds.
         """
         troubles, patience = TroubleLog(say), LayoutPatience(self._options.wait, time.monotonic())
         quiet = _QUIET_LATER if self._others_run else _QUIET_AT_FIRST
@@ -273,14 +273,14 @@ class _Service:
 
 
 def _other_leases(before: Settings, now: Settings) -> bool:
-    """Whether what this worker holds is worth nothing under the new settings."""
+    """Whether leases and states of this worker are useless under the new settings."""
     return (before.shards, before.filter.lease_seconds, _figures(before)) != (
         now.shards, now.filter.lease_seconds, _figures(now)
     )  # fmt: skip
 
 
 def _figures(settings: Settings) -> bytes:
-    """Settings that the written figures depend on."""
+    """Settings that determine the written figures."""
     chosen = settings.filter
     return msgspec.json.encode((chosen.kernels, chosen.tau_seconds, chosen.tau, chosen.inputs), order="sorted")
 

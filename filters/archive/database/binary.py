@@ -1,4 +1,4 @@
-"""Binary rows of PostgreSQL: ``COPY … WITH (FORMAT binary)``, both ways.
+"""Binary rows of PostgreSQL: ``COPY … WITH (FORMAT binary)``, both directions.
 
 Source: the section "Binary Format" of PostgreSQL's documentation of COPY, and ``array_send`` for arrays. Arrays of
 thousands of numbers go through numpy; as text they cost the client and the server several times as much.
@@ -24,12 +24,12 @@ _NUMBERS = {kind: struct.Struct(f">i{kind}") for kind in "qdih?"}
 _NUMPY = {"q": "i8", "d": "f8", "i": "i4", "h": "i2", "?": "?"}
 _OIDS = {"f4": 700, "i2": 21, "i8": 20}
 
-#: A row as SQL has it: signed numbers, escaped text, arrays of one dimension.
+#: A row in SQL's types: signed numbers, escaped text, one-dimensional arrays.
 Row = tuple[Any, ...]
 
 
 def encode(kinds: Sequence[str], rows: Iterable[Row]) -> bytes:
-    """Rows of columns of these kinds: ``q d i h ?`` as in struct, ``t`` text, ``b`` bytes, ``f4 i2 i8`` arrays."""
+    """Rows with columns of these kinds: ``q d i h ?`` as in struct, ``t`` text, ``b`` bytes, ``f4 i2 i8`` arrays."""
     columns = list(zip(*rows, strict=True))
     if not columns:
         return _HEADER + _TRAILER
@@ -42,7 +42,7 @@ def encode(kinds: Sequence[str], rows: Iterable[Row]) -> bytes:
 
 
 def decode(kinds: Sequence[str], data: bytes) -> Iterator[Row]:
-    """The rows that ``COPY … TO`` gave."""
+    """Rows in the output of ``COPY … TO``."""
     unpackers = [_unpacker(kind) for kind in kinds]
     at = len(_HEADER)
     while _COUNT.unpack_from(data, at)[0] >= 0:
@@ -57,7 +57,7 @@ def decode(kinds: Sequence[str], data: bytes) -> Iterator[Row]:
 
 
 def _pack_together(columns: Sequence[tuple[str, tuple[Any, ...]]]) -> list[bytes]:
-    """Columns of numbers that lie beside each other, by row: many times faster than number by number."""
+    """Adjacent columns of numbers, by row: many times faster than number by number."""
     fields = [(f"{what}{n}", kind) for n, (code, _) in enumerate(columns)
               for what, kind in (("size", ">i4"), ("value", f">{_NUMPY[code]}"))]  # fmt: skip
     made = np.empty(len(columns[0][1]), fields)

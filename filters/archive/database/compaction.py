@@ -1,8 +1,8 @@
 """Compaction of minutes into 5 minutes and hours, then into rows per entity.
 
-A row per entity holds some hours.
+A row per entity holds several hours.
 
-All of it adds up: what comes late makes a matrix again, which is merged into the row that is there.
+Everything is additive: late values form another matrix, which is merged into the existing row.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from filters.archive.minutes.values import DAY, HOUR, MINUTE, Floats, MinuteMatr
 
 # -- An entity's figures of an hour or more as small integers: code x step + offset. Pure.
 #
-# A code is of 16 bits, -32768 says that there is no figure. ``offset`` is the middle between the lowest and the
-# highest figure of the chunk and ``step`` 1/65534 of their distance, so a figure is off by half a step at most:
-# 1/131,068 of how far the figures of the chunk lie apart (and the rounding of float32). Counts have step 1 and are
-# exact. Where all figures of a statistic are the same, or there are none, no codes are kept.
+# A code has 16 bits; -32768 means no figure. ``offset`` is the middle between the lowest and the highest figure of
+# the chunk and ``step`` 1/65534 of their distance, so the error of a figure is at most half a step: 1/131,068 of the
+# range of the chunk's figures (plus the rounding of float32). Counts have step 1 and are exact. If all figures of a
+# statistic are equal, or there are none, no codes are kept.
 
 NONE = -32768
 _MOST = 32767
@@ -35,8 +35,8 @@ _SMALLEST, _LARGEST = np.float32(1e-45), float(np.finfo(np.float32).max)
 
 
 class Chunks(NamedTuple):
-    """Of entities: ``offsets`` and ``steps`` are entities x statistics x metrics, ``codes`` x slots beside it;
-    ``plain`` entities x statistics, true where no codes are needed."""
+    """Chunks of entities: ``offsets`` and ``steps`` are entities x statistics x metrics, ``codes`` the same x slots;
+    ``plain`` is entities x statistics, true if no codes are needed."""
 
     offsets: Floats
     steps: Floats
@@ -45,7 +45,7 @@ class Chunks(NamedTuple):
 
 
 def encode(values: Floats) -> Chunks:
-    """The chunks of entities x statistics x metrics x slots; what is not finite counts as none."""
+    """Chunks of entities x statistics x metrics x slots; non-finite values count as missing."""
     there = np.isfinite(values)
     low = np.where(there, values, np.inf).min(-1).astype(np.float64)
     high = np.where(there, values, -np.inf).max(-1).astype(np.float64)
@@ -65,12 +65,12 @@ def encode(values: Floats) -> Chunks:
 
 
 def decode(offsets: Floats, steps: Floats, codes: npt.NDArray[np.int16]) -> Floats:
-    """The figures of one entity, statistics x metrics x slots; ``codes`` of plain statistics are 0."""
+    """Figures of one entity, statistics x metrics x slots; ``codes`` of plain statistics are 0."""
     figures = codes * steps[..., None].astype(np.float64) + offsets[..., None]
     return np.where(codes == NONE, np.nan, np.clip(figures, -_LARGEST, _LARGEST)).astype(np.float32)
 
 
-#: Cells (series x entities) that a transaction takes at least, and series at most.
+#: Minimum of cells (series x entities) per transaction, and maximum of series.
 _ENTITIES, _SERIES = 1000, 200
 _KINDS = len(Statistic)
 
@@ -85,12 +85,12 @@ class Stage(NamedTuple):
 
 
 def stages(chunk_hours: int) -> tuple[Stage, ...]:
-    """All of them; the coarser levels come after the last minutes of their day."""
+    """All stages; the coarser levels come after the last minutes of their day."""
     return Stage(MINUTE, chunk_hours * HOUR, 2 * HOUR), *(Stage(level, DAY, 3 * HOUR) for level in matrices.COARSER)
 
 
 def due(connection: Connection, cluster: int, stage: Stage, now: float) -> list[int]:
-    """When the rows begin for which there are matrices that rest long enough, the oldest first."""
+    """Start times of rows with matrices that have rested long enough, the oldest first."""
     table, width = matrix_tables[stage.level].name, stage.width
     found = connection.execute(
         text(f"SELECT DISTINCT minute - minute % {width} FROM {table} WHERE cluster = :cluster AND minute < :before"),
@@ -100,7 +100,7 @@ def due(connection: Connection, cluster: int, stage: Stage, now: float) -> list[
 
 
 def oldest_fresh(connection: Connection, cluster: int, before: int) -> int | None:
-    """The oldest minute before a time that is not in the coarser levels."""
+    """The oldest minute before a time that is not in the coarser levels yet."""
     found: int | None = connection.exec_driver_sql(
         f"SELECT min(minute) FROM minutes WHERE cluster = {cluster} AND minute < {before} AND NOT passed_on"
     ).scalar()
@@ -108,8 +108,8 @@ def oldest_fresh(connection: Connection, cluster: int, before: int) -> int | Non
 
 
 def pass_on(connection: Connection, cluster: int, before: int) -> int:
-    """Put some series of the minutes before a time into the coarser levels, where they have not been; how many
-    minutes. 0: there is nothing left."""
+    """Add some series of the minutes before a time to the coarser levels, unless already there. Returns the number of
+    minutes; 0: nothing is left."""
     matrices.lock(connection, cluster)
     fresh = f"cluster = {cluster} AND minute < {before} AND NOT passed_on"
     found = connection.exec_driver_sql(
@@ -127,13 +127,13 @@ def pass_on(connection: Connection, cluster: int, before: int) -> int:
 
 
 def compact(connection: Connection, cluster: int, stage: Stage, began: int) -> int:
-    """Take some series of a row's time; how many matrices of them. 0: there is nothing left of it."""
+    """Compact some series of a row's period. Returns the number of matrices; 0: nothing is left."""
     level, width, _ = stage
     matrices.lock(connection, cluster)
     within = f"cluster = {cluster} AND minute >= {began} AND minute < {began + width}"
     found = connection.exec_driver_sql(
         f"SELECT DISTINCT host, resource_set, epoch, schema FROM {matrix_tables[level].name} WHERE {within}"
-        f" ORDER BY host, resource_set, epoch, schema LIMIT {_SERIES}"  # the same order everywhere: no circle of locks
+        f" ORDER BY host, resource_set, epoch, schema LIMIT {_SERIES}"  # the same order everywhere: no deadlock
     ).fetchall()
     taken = entities = 0
     rows: list[Row] = []
@@ -142,7 +142,7 @@ def compact(connection: Connection, cluster: int, stage: Stage, began: int) -> i
         same = " AND ".join(f"{name} = {value}" for name, value in zip(Series._fields, one, strict=True))
         parts = list(matrices.take(connection, level, f"{within} AND {same}"))
         if not parts:
-            continue  # of another archiver meanwhile
+            continue  # taken by another archiver meanwhile
         chunk = _known(connection, cluster, stage, began, parts)
         rows += _rows(chunk, cluster, began)
         fresh.append([one for one in parts if level == MINUTE and not one.passed_on])
@@ -162,7 +162,7 @@ class _Chunk(NamedTuple):
 
 
 def _known(connection: Connection, cluster: int, stage: Stage, began: int, parts: list[MinuteMatrix]) -> _Chunk:
-    """The matrices, together with what was taken before of the same entities, which leaves its table."""
+    """Matrices merged with those compacted earlier for the same entities, which are removed from their table."""
     level, width, _ = stage
     series = parts[0].series
     ids = np.unique(np.concatenate([one.ids for one in parts]))
@@ -173,7 +173,7 @@ def _known(connection: Connection, cluster: int, stage: Stage, began: int, parts
     there_before = {row[1]: figures_of(row) for row in writing.take(connection, rollups[level].name, of_these)}
     slots = max(
         [width // level, *(figures.shape[2] for figures in there_before.values())]
-    )  # chunks may have been wider
+    )  # earlier chunks may have been wider
     values = np.full((slots, _KINDS, len(ids), parts[0].values.shape[2]), np.nan, np.float32)
     for key, figures in there_before.items():
         values[: figures.shape[2], :, np.searchsorted(ids, np.uint64(key % (1 << 64)))] = np.moveaxis(figures, -1, 0)
@@ -186,8 +186,8 @@ def _known(connection: Connection, cluster: int, stage: Stage, began: int, parts
 
 
 def _late(there: Floats, more: Floats, level: int) -> Floats:
-    """Values that had been taken, with those that came since. Frames of an epoch come in order, so that of a minute
-    this is newer; of a longer time it may be of any minute, and what was the last one stays."""
+    """Compacted values merged with late ones. Frames of an epoch arrive in order, so for a minute
+    the late value is newer; for a longer period it may be from any minute, and the existing ``last`` is kept."""
     in_order = [there, more] if level == MINUTE else [more, there]
     made = combine(np.stack(in_order))
     first = np.isnan(there[Statistic.COUNT])

@@ -26,12 +26,12 @@ from filters.archive.database.errors import (
 )
 
 _CONNECT_SECONDS = 5
-#: Seconds that a write waits for another's lock.
+#: Seconds that a write waits for another writer's lock.
 _LOCK_SECONDS = 5
-#: An archiver that sleeps in the middle of a transaction holds others up no longer.
+#: An archiver that sleeps in the middle of a transaction blocks others no longer than this.
 _IDLE_SECONDS = 60
-_LEAST_ROOM = 1 << 16  #: bytes that SQLite needs beside its file
-#: A server that has gone without a word is noticed within half a minute.
+_LEAST_ROOM = 1 << 16  #: bytes that SQLite needs besides its file
+#: A server that vanished silently is detected within half a minute.
 _ALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
 
 
@@ -55,7 +55,7 @@ def parse_url(text: str) -> URL:
 
 
 def make_engine(url: URL) -> Engine:
-    """An engine that keeps at most one connection; nothing is connected yet."""
+    """An engine that keeps at most one connection; it does not connect yet."""
     if url.get_backend_name() == "postgresql":
         engine = sqlalchemy.create_engine(
             url, pool_size=1, max_overflow=1, pool_pre_ping=True,
@@ -73,15 +73,15 @@ def make_engine(url: URL) -> Engine:
 
 
 def _prepare(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # the driver begins no transaction by itself; _begin does
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of effect before the first table only
+    connection.isolation_level = None  # so the driver begins no transaction by itself; _begin does
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # effective only before the first table
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA cache_size = -16384")  # KiB: keys of episodes lie all over their index
+    connection.execute("PRAGMA cache_size = -16384")  # KiB: keys of episodes are scattered over their index
 
 
 def _set(connection: Connection) -> None:
-    # of the transaction: behind a pooler the next one may be in another session, which others use as well
+    # per transaction: behind a pooler the next one may run in another session, which others use too
     connection.exec_driver_sql(
         f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'; SET LOCAL timezone = 'UTC';"
         f" SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'"
@@ -89,13 +89,13 @@ def _set(connection: Connection) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # at once for writing: a transaction that read first could not go on once another has written
+    # locked for writing at once: a transaction that read first could not continue after another's write
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 @contextmanager
 def told(url: URL) -> Iterator[None]:
-    """Errors of the driver become ArchiveError, with the place and without a password."""
+    """Translate driver errors to ArchiveError, with the place and without a password."""
     try:
         yield
     except DBAPIError as error:
@@ -117,14 +117,14 @@ def _ours(error: DBAPIError, url: URL) -> ArchiveError:
 
 
 def _no_room(path: str) -> bool:
-    """Whether the disk of a file has no room: SQLite says so of the file itself, not of those beside it."""
+    """Whether the disk of a file is full: SQLite reports it for the file itself, not for those next to it."""
     try:
         return shutil.disk_usage(Path(path).parent).free < _LEAST_ROOM
     except OSError:
         return False
 
 
-#: SQLSTATE or SQLite's name of the error, by how it begins.
+#: SQLSTATE or SQLite's name of the error, by prefix.
 _KINDS: tuple[tuple[str, type[ArchiveError]], ...] = (
     ("53100", ArchiveFull), ("53", ArchiveUnavailable), ("25006", ArchiveReadOnly), ("42501", ArchiveRefused),
     ("28", ArchiveRefused), ("22", ArchiveRejected), ("23", ArchiveRejected), ("54", ArchiveRejected),
@@ -136,7 +136,7 @@ _KINDS: tuple[tuple[str, type[ArchiveError]], ...] = (
     ("SQLITE_AUTH", ArchiveRefused), ("SQLITE_TOOBIG", ArchiveRejected), ("SQLITE_CONSTRAINT", ArchiveRejected),
     ("SQLITE_MISMATCH", ArchiveRejected),
 )  # fmt: skip
-#: libpq tells of a connection that cannot be had in words only.
+#: libpq reports failed connections only as text.
 _WORDS: tuple[tuple[str, type[ArchiveError]], ...] = (
     ("password", ArchiveRefused), ("authentication failed", ArchiveRefused), ("pg_hba.conf", ArchiveRefused),
     ("does not exist", ArchiveRefused), ("no such table", SchemaTooOld),

@@ -6,15 +6,15 @@ from acquisition.errors import EXIT_CANNOT_CREATE, EXIT_PERMISSION, EXIT_TEMPORA
 
 
 class ArchiveError(ShardpulseError):
-    """Base of the archive's errors. ``passing``: it may be over later; writers wait."""
+    """Base of the archive's errors. ``passing``: it may be temporary; writers wait."""
 
     passing = False
 
 
 class ArchiveUnavailable(ArchiveError):
-    """The database cannot be reached, is starting, ending or locked, or has cut the connection.
+    """The database cannot be reached, is starting, stopping or locked, or has closed the connection.
 
-    Whether a commit that ends so is durable is not known: ``Store.cursors`` shows it by the commit id.
+    Whether a commit that fails in this way is durable is unknown: ``Store.cursors`` shows it by the commit id.
     """
 
     exit_code = EXIT_UNAVAILABLE
@@ -22,7 +22,7 @@ class ArchiveUnavailable(ArchiveError):
 
 
 class ArchiveReadOnly(ArchiveError):
-    """The database takes no writes now: a standby, a file or file system that is read-only."""
+    """The database accepts no writes now: a standby, or a read-only file or file system."""
 
     exit_code = EXIT_TEMPORARY
     passing = True
@@ -36,13 +36,13 @@ class ArchiveFull(ArchiveError):
 
 
 class ArchiveRefused(ArchiveError):
-    """The database refuses the user, the password or what the user may do."""
+    """The database rejects the user, the password or an operation not permitted to the user."""
 
     exit_code = EXIT_PERMISSION
 
 
 class ArchiveRejected(ArchiveError):
-    """Something in a batch cannot be stored, ever: ``filters.archive.following.sifting`` finds it. Nothing was
+    """Part of a batch can never be stored: ``filters.archive.following.sifting`` finds it. Nothing was
     written."""
 
 
@@ -51,10 +51,10 @@ class ArchiveDamaged(ArchiveError):
 
 
 class SchemaTooOld(ArchiveError):
-    """The database has no schema yet or an older one: ``shardpulse archive migrate`` is to be run."""
+    """The database has no schema yet or an older one: run ``shardpulse archive migrate``."""
 
     passing = True
 
 
 class SchemaTooNew(ArchiveError):
-    """A newer shardpulse has migrated the database: this one must be replaced."""
+    """A newer shardpulse has migrated the database: upgrade this one."""

@@ -1,4 +1,4 @@
-"""Matrices of minutes into their tables and out of them."""
+"""Matrices of minutes: reads from and writes to their tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtext('shardpulse coarser'), :clus
 
 
 def lock(connection: Connection, cluster: int) -> None:
-    """Be alone with the coarser levels until the transaction ends: their matrices are read, merged and written."""
+    """Lock the coarser levels until the end of the transaction: their matrices are read, merged and written."""
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCK, {"cluster": cluster % (1 << 31)})
 
@@ -30,15 +30,15 @@ def write_coarser(connection: Connection, cluster: int, minutes: Iterable[Sequen
 
 
 def write(connection: Connection, cluster: int, level: int, given: Iterable[MinuteMatrix]) -> None:
-    """Write matrices of a level; those whose key is there are merged with it. What is new of a minute that is in the
-    coarser levels goes there too. ``cluster`` is signed."""
+    """Write matrices of a level, merging them with existing ones of the same key. New values of a minute that is in the
+    coarser levels are added there too. ``cluster`` is signed."""
     made: dict[tuple[int, ...], MinuteMatrix] = {}
     late: list[list[MinuteMatrix]] = []
     for one in given:
         if len(one.ids):
             key = records.key_of(one)
             made[key] = merge(made[key], one) if key in made else one
-    if any(one.late for one in made.values()):  # before any row is locked: no circle
+    if any(one.late for one in made.values()):  # before any row is locked: no deadlock
         lock(connection, cluster)
     keys = list(made)
     for start in range(0, len(keys), _KEYS_AT_ONCE):
@@ -52,7 +52,7 @@ def write(connection: Connection, cluster: int, level: int, given: Iterable[Minu
 
 
 def take(connection: Connection, level: int, condition: str) -> Iterator[MinuteMatrix]:
-    """Remove those of a condition (of numbers only) and answer them."""
+    """Remove and return the matrices that meet a condition (of numbers only)."""
     return map(records.minute_of, writing.take(connection, matrices[level].name, condition))
 
 

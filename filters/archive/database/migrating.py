@@ -17,14 +17,14 @@ from filters.archive.database.schema import metadata
 
 #: The version that this software writes and reads.
 VERSION = "0002"
-_LOCK = 7366811  #: of PostgreSQL, for the length of the transaction: two migrations wait for each other
+_LOCK = 7366811  #: PostgreSQL lock, for the duration of the transaction: concurrent migrations wait for each other
 _READ = text("SELECT version_num FROM alembic_version")
 
 
 def check_version(connection: Connection) -> None:
-    """Raise SchemaTooOld or SchemaTooNew unless the schema is ours. In every transaction: a migration may come
+    """Raise SchemaTooOld or SchemaTooNew unless the schema is ours. Called in every transaction: a migration may come
     between two."""
-    found: str | None = connection.execute(_READ).scalar()  # `told` says it in words where there is no such table
+    found: str | None = connection.execute(_READ).scalar()  # `told` explains a missing table
     if found == VERSION:
         return
     if found is None or found in {revision.revision for revision in _scripts().walk_revisions()}:
@@ -42,13 +42,13 @@ def version(connection: Connection) -> str | None:
 
 
 def migrate(connection: Connection, to: str = VERSION) -> None:
-    """Bring the schema to a version, up or down (``base``: none), in the transaction of ``connection``."""
+    """Migrate the schema to a version, up or down (``base``: none), in the transaction of ``connection``."""
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     scripts = _scripts()
     found = version(connection)
     if found is not None and connection.dialect.name == "postgresql":
-        # waits for transactions that have read the version, and others wait to read it until this one has ended
+        # waits for transactions that have read the version; others wait to read it until this one has ended
         connection.execute(text("LOCK TABLE alembic_version"))
     known = [revision.revision for revision in scripts.walk_revisions()][::-1]
     if found is not None and found not in known:

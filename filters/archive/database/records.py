@@ -1,4 +1,4 @@
-"""Records of the archive as tuples in column order, as SQL has them."""
+"""Records of the archive as tuples in column order, with SQL's types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from filters.archive.minutes.values import DAY, Batch, Copy, MinuteMatrix, Serie
 
 
 def tables(batch: Batch, cluster: int) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Rows that a batch upserts, table by table; its minutes go another way. ``cluster`` is signed."""
+    """Rows that a batch upserts, table by table, except its minutes. ``cluster`` is signed."""
     yield "positions", [
         (cluster, signed(host), resource_set, signed(epoch), advance.partition, sequence)
         for advance in batch.advances for host, resource_set, epoch, sequence in advance.positions
@@ -58,12 +58,12 @@ def tables(batch: Batch, cluster: int) -> Iterator[tuple[str, Iterable[Row]]]:
 
 
 def day_of(moment: float) -> int:
-    """When the UTC day of a moment began."""
+    """Start of the UTC day of a moment."""
     return int(moment // DAY) * DAY
 
 
 def minute_row(one: MinuteMatrix, cluster: int) -> Row:
-    """The row of a minute; a percentile that nobody asked for is NULL."""
+    """Row of a minute; a percentile that was not requested is NULL."""
     planes: list[object] = [plane.ravel() for plane in np.ascontiguousarray(one.values, np.float32)]
     if np.isnan(one.values[Statistic.P95]).all():
         planes[Statistic.P95] = None
@@ -75,7 +75,7 @@ def minute_row(one: MinuteMatrix, cluster: int) -> Row:
 
 
 def minute_of(row: Row) -> MinuteMatrix:
-    """Matrix that ``minute_row`` was given."""
+    """Matrix of a row from ``minute_row``."""
     _, minute, host, resource_set, epoch, schema, tick, late, ids, *planes, passed_on, sketch = row
     width = planes[0].size // max(len(ids), 1)
     absent = np.full(planes[0].size, np.nan, np.float32)
@@ -85,7 +85,7 @@ def minute_of(row: Row) -> MinuteMatrix:
 
 
 def key_of(one: MinuteMatrix) -> tuple[int, ...]:
-    """The key of a minute in SQL, without the cluster."""
+    """Key of a minute in SQL, without the cluster."""
     series = one.series
     return one.minute, signed(series.host), series.resource_set, signed(series.epoch), series.schema
 
@@ -99,6 +99,6 @@ def _optional(number: int | None) -> int | None:
 
 
 def _copies(copies: tuple[Copy, ...]) -> str:
-    """``[[time, value], …]``; what is no finite number is a word, since JSON has none for it."""
+    """``[[time, value], …]``; non-finite values are words, since JSON has no numbers for them."""
     parts = [f"[{time!r}, {value!r}]" if math.isfinite(value) else f'[{time!r}, "{value!r}"]' for time, value in copies]
     return f"[{', '.join(parts)}]"

@@ -2,8 +2,8 @@
 
 They are found in the archive's hours and recorded as events in the shards.
 
-An archiver judges after each period; what a judgement says follows from the database alone, so
-several archivers, and one that starts again, say the same. Each change is told once (``acquisition.link.happenings``).
+An archiver judges after each period; a judgement depends only on the database, so
+several archivers, and a restarted one, agree. Each change is reported once (``acquisition.link.happenings``).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from filters.archive.database.shift import LONGEST, Shift, shifts
 from filters.archive.minutes.escape import escape, unescape, unsigned
 from filters.archive.minutes.values import HOUR, Statistic
 
-_REST = 900.0  #: seconds after which the last hour of a period has what came in time (see compaction)
-_SILENT = 3  #: periods without a value, and a series is over
-_TOGETHER = 500  #: entities of one question
+_REST = 900.0  #: seconds after which the last hour of a period contains all values in time (see compaction)
+_SILENT = 3  #: periods without a value after which a series is over
+_TOGETHER = 500  #: entities per query
 _METRICS = text("SELECT schema, place, resource_set, set_name, name FROM metrics")
 _ENTITIES = (
     "SELECT e.entity, e.host, e.kind, e.stable, e.name, h.name FROM entities e"
@@ -42,7 +42,7 @@ _ENTITIES = (
 
 
 class Key(NamedTuple):
-    """Key of a series, unaffected by restarts: ``stable`` as in ``acquisition.wire.table.Entity``; SET.METRIC."""
+    """Key of a series, stable across restarts: ``stable`` as in ``acquisition.wire.table.Entity``; SET.METRIC."""
 
     host: int
     kind: str
@@ -51,22 +51,22 @@ class Key(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name under which it is reported: a hash, since others choose the words."""
+        """Name for reports: a hash, since others choose the text of its parts."""
         return f"{PREFIX}{self.host:016x}:{identity('series', *map(escape, self[1:])):016x}"
 
 
 class History(NamedTuple):
-    """The means of periods, the oldest first, and when the first sample of each was, in whole hours since 1970."""
+    """Means of periods, the oldest first, and the time of the first sample of each, in whole hours since 1970."""
 
     host: str
     entity: str
-    change: float  #: that counts, of the configuration
+    change: float  #: minimum change, from the configuration
     values: tuple[float, ...]
     times: tuple[float, ...]
 
 
 class Judged(NamedTuple):
-    """All series that were looked at, and what has got worse of them, with its event's details."""
+    """All examined series, and those that have got worse, with the details of their events."""
 
     at: float
     series: frozenset[str]
@@ -82,7 +82,7 @@ class _Who(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Hours on their way into a ``History``: by period the first hour, and sum and count of valid samples."""
+    """Hours being collected into a ``History``: per period the first hour, and sum and count of valid samples."""
 
     who: _Who
     change: float
@@ -103,7 +103,7 @@ class _Series(NamedTuple):
 
 
 def read(connection: Connection, cluster: int, settings: Settings, now: float) -> dict[Key, History]:
-    """The series that are to be compared, of whole periods; ``cluster`` is signed."""
+    """Series to compare, of whole periods; ``cluster`` is signed."""
     period = settings.period_seconds
     end = (now - _REST) // period * period
     since = int(end - LONGEST * period)
@@ -126,13 +126,13 @@ def read(connection: Connection, cluster: int, settings: Settings, now: float) -
 
 
 def next_judgement(settings: Settings, now: float) -> float:
-    """When another period is over."""
+    """End of the current period."""
     period = settings.period_seconds
     return ((now - _REST) // period + 1) * period + _REST
 
 
 def _columns(connection: Connection, settings: Settings) -> tuple[dict[int, list[tuple[int, str, float]]], set[int]]:
-    """Of each schema the places of what is to be compared, SET.METRIC and the change that counts; and the sets."""
+    """By schema, the columns to compare, with SET.METRIC and minimum change; and the sets."""
     columns: dict[int, list[tuple[int, str, float]]] = defaultdict(list)
     sets = set()
     for schema, place, resource_set, set_name, name in connection.execute(_METRICS):
@@ -174,7 +174,7 @@ def _hours(
 
 
 def judge(histories: Mapping[Key, History], period: float, now: float) -> Judged:
-    """Series that have got worse. Series of one length and change are looked at together."""
+    """Series that have got worse. Series of equal length and minimum change are processed together."""
     alike: dict[tuple[int, float], list[Key]] = defaultdict(list)
     for key, history in histories.items():
         alike[min(len(history.values), LONGEST), history.change].append(key)
@@ -204,7 +204,7 @@ def _told(
 
 
 def tell(cluster: Cluster, tags: Sequence[str], judged: Judged, now: float) -> None:
-    """Tell what is new, what is over, and that the rest still is. Raises ShardError."""
+    """Report new regressions, ended ones, and that the others persist. Raises ShardError."""
     commands: list[Command] = []
     for tag, told in happenings.read_told(cluster, tags).items():
         known = {name: state for name, state in told.items() if name.startswith(PREFIX)}

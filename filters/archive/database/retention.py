@@ -9,10 +9,10 @@ from filters.archive.database.schema import PARTITIONED
 from filters.archive.minutes.values import DAY
 
 _DROP = text("SELECT archive_drop_parts(:parent, :width, :before)")
-_SLICE = 5000  #: rows: some tens of milliseconds in which nobody else can write
+_SLICE = 5000  #: rows: tens of milliseconds in which no one else can write
 
 
-#: Table -> the setting of [archive] that says for how many days its rows are kept; a part by time goes when its newest
+#: Table -> setting of [archive] with the retention of its rows in days; a part by time is dropped when its newest
 #: row is older.
 SETTINGS = {
     "minutes": "minutes_days", "rollups_1m": "minutes_days", "rollups_5m": "five_minutes_days",
@@ -22,13 +22,13 @@ SETTINGS = {
 
 
 def limits(settings: Archive, now: float) -> dict[str, int]:
-    """Table -> before when its rows are too old."""
+    """Table -> time before which its rows are too old."""
     return {table: int(now - getattr(settings, name) * DAY) for table, name in SETTINGS.items()}
 
 
 def apply(connection: Connection, name: str, before: int) -> int:
-    """Remove some of a table that is older: a part is taken out of it, or one that was is dropped, or a slice of rows;
-    how many parts or rows."""
+    """Remove some older rows of a table: detach a part, or drop a detached one, or delete a slice of rows. Returns the
+    number of parts or rows."""
     column, width = PARTITIONED[name]
     if connection.dialect.name == "postgresql":
         dropped: int = connection.execute(_DROP, {"parent": name, "width": width, "before": before}).scalar_one()

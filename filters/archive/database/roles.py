@@ -1,7 +1,7 @@
 """Roles of a PostgreSQL archive: three users with least privileges each.
 
-The owner migrates, the writer is the archiver, the reader is for everybody else. Parts of tables are made and dropped
-through functions of the owner's, so the writer can neither make nor drop anything by itself.
+The owner migrates, the writer is the archiver, the reader is for all others. Parts of tables are created and dropped
+by functions of the owner, so the writer itself can neither create nor drop anything.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _GRANTS = (
 
 
 def make(connection: Connection, passwords: Mapping[str, str]) -> None:
-    """Make the roles, or give those that are there these passwords; the server sees only their SCRAM verifiers.
+    """Create the roles, or set the passwords of existing ones; the server sees only their SCRAM verifiers.
 
-    Needs the right to make roles and to grant rights on the database and its schema ``public``.
+    Needs the right to create roles and to grant rights on the database and its schema ``public``.
     """
     for role in ROLES:
         if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": role}).all():
@@ -48,7 +48,7 @@ def make(connection: Connection, passwords: Mapping[str, str]) -> None:
 
 
 def grant(connection: Connection) -> None:
-    """Give writer and reader their rights on what a migration has made, where there are such roles."""
+    """Grant writer and reader their rights on the objects of a migration, if these roles exist."""
     found = connection.execute(
         text("SELECT count(*) FROM pg_roles WHERE rolname = ANY(:names)"), {"names": [WRITER, READER]}
     )

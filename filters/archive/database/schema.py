@@ -2,7 +2,7 @@
 
 A change needs a migration (``filters.archive.database.migrations``); a test compares both.
 
-Times are seconds since 1970, as whole numbers where they are a part of a key. Figures, ``episodes`` and ``events`` are
+Times are seconds since 1970, as whole numbers if they are part of a key. Figures, ``episodes`` and ``events`` are
 partitioned by time on PostgreSQL, each by the column in ``PARTITIONED``.
 """
 
@@ -36,11 +36,11 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from filters.archive.minutes.escape import escape, signed, unescape, unsigned
 from filters.archive.minutes.values import DAY, FIVE_MINUTES, HOUR, MINUTE, Statistic
 
-# -- Column types: what Python has, as the engines have it.
+# -- Column types: conversions between Python and the engines.
 
 
 class Unsigned(TypeDecorator[int]):
-    """An unsigned 64-bit id as the signed bigint of the same bits."""
+    """An unsigned 64-bit id, stored as the signed bigint with the same bits."""
 
     impl = BigInteger
     cache_ok = True
@@ -70,7 +70,7 @@ class Name(TypeDecorator[str]):
 
 
 class Json(TypeDecorator[Any]):
-    """Column of a JSON value, as text, since both engines read that."""
+    """JSON value as text, which both engines read."""
 
     impl = Text
     cache_ok = True
@@ -85,7 +85,7 @@ class Json(TypeDecorator[Any]):
 
 
 class Array(TypeDecorator[npt.NDArray[Any]]):
-    """A row of numbers: an array in PostgreSQL, in SQLite the little-endian bytes."""
+    """A row of numbers: an array in PostgreSQL, little-endian bytes in SQLite."""
 
     impl = LargeBinary
     cache_ok = True
@@ -95,7 +95,7 @@ class Array(TypeDecorator[npt.NDArray[Any]]):
         self.code = code  #: numpy's: f4, i2, i8
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """The type of the engine."""
+        """Type in this engine."""
         return dialect.type_descriptor(ARRAY(_ELEMENTS[self.code]()) if dialect.name == "postgresql" else LargeBinary())
 
     def process_bind_param(self, value: npt.NDArray[Any] | None, dialect: Dialect) -> Any:
@@ -115,7 +115,7 @@ _ELEMENTS: dict[str, type[TypeEngine[Any]]] = {"f4": REAL, "i2": SmallInteger, "
 
 
 def dumps(value: Any) -> str:
-    """JSON in ASCII without NaN (null in its place), which ``jsonb`` and ``json_each`` take."""
+    """JSON in ASCII without NaN (null instead), as ``jsonb`` and ``json_each`` require."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -180,7 +180,7 @@ runs = Table(
     "runs", metadata, _key("name", Name), _needed("started", Double), _needed("command", Name),
     Column("ended", Double), _needed("figures", Json),
 )  # fmt: skip
-episodes = Table(  # the key begins with what tells rows apart
+episodes = Table(  # the key begins with the most distinctive columns
     "episodes", metadata, _key("host"), _key("entity"), _key("started", Double), _key("metric_hash", BigInteger),
     _key("code", SmallInteger), _key("resource_set", BigInteger), _key("cluster"), _key("day", BigInteger),
     _needed("metric", Name), _needed("ended", Double), _needed("samples", BigInteger), _needed("open", Boolean),
@@ -212,7 +212,7 @@ def _matrices(name: str) -> Table:
     )  # fmt: skip
 
 
-#: Seconds of a level -> the table of what is not compacted yet.
+#: Seconds of a level -> table of its values that are not compacted yet.
 matrices = {MINUTE: _matrices("minutes"), FIVE_MINUTES: _matrices("five_minutes"), HOUR: _matrices("hours")}
 _fresh = text("NOT passed_on")
 Index(
@@ -234,7 +234,7 @@ rollups = {level: _rollups(f"rollups_{name}") for level, name in {MINUTE: "1m", 
 
 
 class Partitioning(NamedTuple):
-    """The column that a table is divided by on PostgreSQL, and the width of a part in seconds."""
+    """Partitioning column of a table on PostgreSQL, and the width of a part in seconds."""
 
     column: str
     width: int
@@ -251,5 +251,5 @@ PARTITIONED = {
     "events": Partitioning("day", 30 * DAY),
 }
 for _name, _part in PARTITIONED.items():
-    # by which SQLite, that has no parts, finds what is too old
+    # for finding old rows in SQLite, which has no parts
     Index(f"{_name}_age", metadata.tables[_name].c[_part.column]).ddl_if(dialect="sqlite")

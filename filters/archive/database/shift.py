@@ -1,13 +1,13 @@
 """Shift detection: whether a series got worse than its own past (pure).
 
-A series is the figures of one metric of one entity, one for each run of a benchmark, or for each day. The newest ones
-are compared with up to BASELINE before them, for several lengths of the newest part, since nobody knows when a change
-began. All of it is done with logarithms where all values are above 0, since jitter is a part of the level. Baseline:
-mean and deviation of its values, clipped at three robust deviations (median, MAD) from the median, so that outliers in
-it hide nothing. The newest part: its mean deviation from the baseline in units of that
-deviation, each clipped at CLIPPED, so that one or two runs, however bad, are no change. Student's t of it,
-as the normal score of the same probability (Wallace 1959), has to exceed SCORE. Beside that both the newest part and
-its last three have to differ by as much as is asked for, so that a change that is over is none.
+A series holds the figures of one metric of one entity, one per run of a benchmark, or per day. The newest ones
+are compared with up to BASELINE before them, for several lengths of the newest part, since the time of a change is
+unknown. If all values are above 0 their logarithms are used, since jitter is proportional to the level. Baseline:
+mean and deviation of its values, clipped at three robust deviations (median, MAD) from the median, so that outliers
+in it hide nothing. The newest part: its mean deviation from the baseline in units of that
+deviation, each clipped at CLIPPED, so that one or two runs, however bad, are not a change. Its Student's t,
+as the normal score of the same probability (Wallace 1959), must exceed SCORE. In addition both the newest part and
+its last three runs must differ by the required change, so that a change that is over does not count.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
 
-#: Runs of the newest part: all that are tried.
+#: Numbers of runs of the newest part that are tried.
 LENGTHS = (3, 4, 5, 7, 10, 15, 20, 30, 50)
-BASELINE = 100  #: runs that the past is learned from, at most,
-LEAST = 15  #: and at least
-LONGEST = BASELINE + LENGTHS[-1]  #: runs that are looked at
-#: 18 series that only jitter, by 3%, pass it about once in 20,000 runs (16 of 300,000 simulated ones).
+BASELINE = 100  #: maximum of runs in the baseline
+LEAST = 15  #: minimum of them
+LONGEST = BASELINE + LENGTHS[-1]  #: runs that are examined
+#: 18 series with only jitter, of 3%, exceed it about once in 20,000 runs (16 of 300,000 simulated ones).
 SCORE = 4.75
 CLIPPED = 3.5
 _LAST = 3  #: runs
-_MOST = 1000.0  #: change that is told: the usual level may be 0
+_MOST = 1000.0  #: maximum of a reported change: the usual level may be 0
 _ROBUST, _OUTLYING = 1.4826, 3.0  #: MAD to deviation of a normal distribution; deviations
-_FLOOR = 0.002  #: of the baseline: a deviation below that is taken for it
+_FLOOR = 0.002  #: of the baseline: minimum of the deviation
 
 
 class Shift(NamedTuple):
-    """A level that got worse with the last ``runs`` runs: from ``baseline`` with its ``deviation``, of ``learned``
-    runs, to ``level``; ``chance`` is the probability that jitter alone looks like it."""
+    """A level that got worse with the last ``runs`` runs: from ``baseline`` with its ``deviation``, over ``learned``
+    runs, to ``level``; ``chance``: probability of the same by jitter alone."""
 
     runs: int
     baseline: float
@@ -47,14 +47,14 @@ class Shift(NamedTuple):
 
     @property
     def change(self) -> float:
-        """By which part of the baseline, a thousand times at most."""
+        """Change as a ratio of the baseline, 1000 at most."""
         apart = self.level - self.baseline
         return math.copysign(min(_MOST, abs(apart / self.baseline) if self.baseline else _MOST), apart)
 
 
 def shifts(series: Values, change: float) -> list[Shift | None]:
     """Shifts for the worse of each of (series, runs) values, all finite, the newest last: by ``change`` of the baseline
-    or more, upwards where it is positive."""
+    or more, upwards if it is positive."""
     found: list[Shift | None] = [None] * len(series)
     best = np.full(len(series), SCORE)
     sign = math.copysign(1.0, change)
@@ -86,7 +86,7 @@ def _learned(past: Values, positive: npt.NDArray[np.bool_]) -> tuple[Values, Val
 
 
 def _score(apart: Values, learned: int) -> Values:
-    """The normal score of the mean of each row of deviations, against a baseline of so many runs."""
+    """Normal score of the mean of each row of deviations, against a baseline of ``learned`` runs."""
     t = np.clip(apart, -CLIPPED, CLIPPED).mean(1) / math.sqrt(1.0 / apart.shape[1] + 1.0 / learned)
     freedom = learned - 1
     normal = np.sqrt(freedom * np.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)

@@ -6,7 +6,7 @@
         cursors = store.cursors(range(256))
         ...
         if not store.commit(batch):
-            ...  # another archiver has gone on with one of the partitions: read the cursors again
+            ...  # another archiver has continued one of the partitions: read the cursors again
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ _FORGET = text(
     " (SELECT host FROM hosts WHERE cluster = :cluster AND last_seen < :before)"
 )
 _FORGET_EVERY, _FORGET_AFTER = 900.0, 7200.0  #: seconds
-_TOGETHER = 500  #: hosts of one question
+_TOGETHER = 500  #: hosts per query
 _FIRST = text("INSERT INTO clusters (cluster, name) VALUES (:cluster, :name) ON CONFLICT DO NOTHING")
 _MAKE_PART = text("SELECT archive_make_part(:parent, :column, :width, :moment)")
 
 
 def open_store(url: str, cluster: str = "shardpulse", chunk_hours: int = 1) -> Store:
-    """The store of one cluster of shards in the database at ``url``; 1 or 6 hours of minutes become one row.
+    """Store of one cluster of shards in the database at ``url``; 1 or 6 hours of minutes become one row.
 
-    ``url`` is ``sqlite:///PATH``, a plain path, or ``postgresql://…`` as SQLAlchemy and libpq have it (TLS by
-    ``?sslmode=verify-full``; a password from ``~/.pgpass`` or PGPASSFILE). Nothing is connected yet and nothing made.
+    ``url`` is ``sqlite:///PATH``, a plain path, or ``postgresql://…`` as in SQLAlchemy and libpq (TLS by
+    ``?sslmode=verify-full``; a password from ``~/.pgpass`` or PGPASSFILE). It does not connect or create anything yet.
     Raises UsageError for any other ``url``.
     """
     return Store(parse_url(url), cluster, chunk_hours)
 
 
 class Store:
-    """One connection, used by one thread at a time; made again after every error. All methods raise ArchiveError:
-    where ``error.passing`` holds, the same call may succeed later, and nothing was written (but see
+    """One connection, used by one thread at a time and reopened after every error. All methods raise ArchiveError:
+    if ``error.passing``, the same call may succeed later, and nothing was written (but see
     ArchiveUnavailable)."""
 
     def __init__(self, url: URL, cluster: str, chunk_hours: int = 1) -> None:
@@ -71,7 +71,7 @@ class Store:
         self._engine: Engine = make_engine(url)
         self._name = cluster
         self._cluster = signed(identity("cluster", escape(cluster)))
-        self._parts: set[tuple[str, int]] = set()  #: of tables, which are there
+        self._parts: set[tuple[str, int]] = set()  #: existing parts of tables
         self._forget_at = 0.0
 
     def __enter__(self) -> Self:
@@ -81,11 +81,11 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give the connection back; the store may be used again."""
+        """Close the connection; the store may be used again."""
         self._engine.dispose()
 
     def cursors(self, partitions: Iterable[int]) -> dict[int, Cursor]:
-        """How far each of the partitions is, one value for each, those without a row included."""
+        """Progress of each of the partitions, including those without a row."""
         wanted = sorted(partitions)
         table, held = schema.partitions, schema.positions
         positions: dict[int, list[Position]] = {partition: [] for partition in wanted}
@@ -118,8 +118,8 @@ class Store:
     def commit(self, batch: Batch) -> bool:
         """Write everything in one transaction; True means durable.
 
-        False: a partition has gone on from another commit than ``previous``, so nothing was written. Partitions are
-        updated in ascending order, so that two archivers never wait for each other in a circle.
+        False: a partition has continued from another commit than ``previous``, so nothing was written. Partitions are
+        updated in ascending order, so that two archivers cannot deadlock.
         """
         with self._storing(batch) as connection:
             connection.execute(_FIRST, {"cluster": self._cluster, "name": escape(self._name)})
@@ -131,7 +131,7 @@ class Store:
         return True
 
     def accepts(self, batch: Batch) -> bool:
-        """Whether these rows can be stored: it is tried and taken back."""
+        """Whether these rows can be stored, tested in a transaction that is rolled back."""
         try:
             with self._storing(batch) as connection:
                 self._write(connection, batch)
@@ -141,7 +141,7 @@ class Store:
         return True
 
     def pass_on(self, now: float) -> int:
-        """Put minutes into 5 minutes and hours, two minutes after their 5 minutes are over; how many."""
+        """Add minutes to the 5-minute and hour levels, two minutes after their 5 minutes are over; returns how many."""
         before = (int(now) - 2 * MINUTE) // FIVE_MINUTES * FIVE_MINUTES
         with self._transaction() as connection:
             oldest = compaction.oldest_fresh(connection, self._cluster, before)
@@ -152,8 +152,8 @@ class Store:
         return self._until_done(partial(compaction.pass_on, before=before))
 
     def compact(self, now: float) -> int:
-        """Take matrices into rows of an entity: of minutes two hours after their hours are over, of coarser levels
-        after their day; how many of minutes. One transaction per some series, so that it may be stopped at any time."""
+        """Compact matrices into rows per entity: minutes two hours after their hours are over, coarser levels after
+        their day; returns the number of minutes. One transaction per few series, so it can be stopped at any time."""
         return sum([self._compact(stage, now) for stage in compaction.stages(self._chunk_hours)][:1])
 
     def _compact(self, stage: Stage, now: float) -> int:
@@ -167,7 +167,7 @@ class Store:
         return done
 
     def _until_done(self, work: Callable[[Connection, int], int]) -> int:
-        """Transactions until one of them has nothing to do; how much they did."""
+        """Repeat transactions until one has nothing to do; the sum of their results."""
         done, taken = 0, -1
         while taken:
             with self._transaction() as connection:
@@ -182,17 +182,17 @@ class Store:
         return regressions.judge(histories, settings.period_seconds, now)
 
     def retain(self, now: float, settings: Archive = Archive()) -> int:  # noqa: B008 - frozen
-        """Remove what is older than its retention; how many partitions (PostgreSQL) or rows (SQLite). It returns
-        soon: a slice is removed, and it is to be called again while it is not 0."""
+        """Remove rows older than their retention; the number of partitions (PostgreSQL) or rows (SQLite). It returns
+        soon: only a slice is removed; call it again until it returns 0."""
         removed = self._forget_positions(now) if now >= self._forget_at else 0
         for name, before in retention.limits(settings, now).items():
-            with self._transaction() as connection:  # of each table its own: nobody waits for two
+            with self._transaction() as connection:  # one per table: no one waits for two
                 removed += retention.apply(connection, name, before)
         self._parts.clear()
         return removed
 
     def _forget_positions(self, now: float) -> int:
-        """Of hosts that no stream holds anything of."""
+        """Remove positions of hosts that are in no stream any more."""
         self._forget_at = now + _FORGET_EVERY
         with self._transaction() as connection:
             done: int = connection.execute(_FORGET, {"cluster": self._cluster, "before": now - _FORGET_AFTER}).rowcount
@@ -214,12 +214,12 @@ class Store:
 
     @contextmanager
     def _storing(self, batch: Batch) -> Iterator[Connection]:
-        """A transaction that is to write a batch. Raises ArchiveRejected where it cannot be written, ever."""
+        """Transaction for writing a batch. Raises ArchiveRejected if it can never be written."""
         try:
             self._make_parts(batch)
             with self._transaction() as connection:
                 yield connection
-        except (ValueError, OverflowError, struct.error) as error:  # of the driver, before the server has seen it
+        except (ValueError, OverflowError, struct.error) as error:  # from the driver, before the server has seen it
             raise ArchiveRejected(f"a value cannot be stored: {error}") from error
 
     def _write(self, connection: Connection, batch: Batch) -> None:
@@ -228,7 +228,7 @@ class Store:
         matrices.write(connection, self._cluster, MINUTE, batch.minutes)
 
     def _advance(self, connection: Connection, advance: Advance) -> bool:
-        """Whether the partition went on; its positions that are over are forgotten."""
+        """Advance a partition; its ended positions are removed. False if another commit came before."""
         values = {
             "cluster": self._cluster, "partition": advance.partition, "commit_id": signed(advance.commit_id),
             "entry": escape(advance.entry), "state": advance.state, "now": time.time(),
@@ -259,7 +259,7 @@ class Store:
         )
 
     def _make(self, moments: Iterable[tuple[str, int]]) -> None:
-        """Make the parts of tables that these moments lie in, in a transaction of their own, so that no lock is held
+        """Create the parts of tables that contain these moments, in a separate transaction, so that no lock is held
         while rows are written."""
         if self._engine.dialect.name != "postgresql":
             return

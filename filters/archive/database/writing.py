@@ -17,7 +17,7 @@ from filters.archive.database import binary
 from filters.archive.database.binary import Row
 from filters.archive.database.schema import Array, Unsigned, metadata
 
-#: Table -> column -> what becomes of it when its row is written again; other columns become the new value.
+#: Table -> column -> its new value when its row is written again; other columns are replaced.
 _WIDENED: Mapping[str, Mapping[str, str]] = {
     "positions": {"sequence": "greatest"},
     "hosts": {"first_seen": "least", "last_seen": "greatest"},
@@ -32,9 +32,9 @@ _SQLITE = {"least": "min", "greatest": "max", "coalesce": "coalesce"}
 
 
 def upsert(connection: Connection, name: str, rows: Iterable[Row]) -> None:
-    """Write rows, each a tuple in the order of the columns; those that are there are widened or replaced.
+    """Write rows, each a tuple in the order of the columns; existing ones are widened or replaced.
 
-    Of rows with one key the last counts.
+    Of rows with the same key the last counts.
     """
     table = metadata.tables[name]
     width = len(table.primary_key.columns)
@@ -49,7 +49,7 @@ def upsert(connection: Connection, name: str, rows: Iterable[Row]) -> None:
 
 
 def insert(connection: Connection, name: str, rows: Iterable[Row], into: str = "") -> None:
-    """Write rows of a table whose keys are new, ``into`` another one of the same columns."""
+    """Write rows with new keys, to the table ``into`` with the same columns if given."""
     table, into = metadata.tables[name], into or name
     if connection.dialect.name == "postgresql":
         _copy_in(connection, into, table, rows)
@@ -60,12 +60,12 @@ def insert(connection: Connection, name: str, rows: Iterable[Row], into: str = "
 
 
 def take(connection: Connection, name: str, condition: str) -> Iterator[Row]:
-    """Remove the rows of a condition (of numbers only) from a table and answer them, arrays as numpy has them."""
+    """Remove and return the rows that meet a condition (of numbers only); arrays are numpy's."""
     return returned(connection, name, f"DELETE FROM {name} WHERE {condition} RETURNING *")
 
 
 def returned(connection: Connection, name: str, statement: str) -> Iterator[Row]:
-    """The rows of a table that a statement (of numbers only) returns, whole."""
+    """Whole rows returned by a statement (of numbers only) on a table."""
     table = metadata.tables[name]
     if connection.dialect.name == "postgresql":
         found = io.BytesIO()
@@ -81,8 +81,8 @@ def returned(connection: Connection, name: str, statement: str) -> Iterator[Row]
 
 
 def _merge(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Upsert on PostgreSQL, piece by piece in the order of the key: while the server takes one, the next is encoded."""
-    staged = f"staged_{table.name}"  # of the transaction, so that poolers may share connections
+    """Upsert on PostgreSQL, in pieces ordered by key: while the server takes one, the next is encoded."""
+    staged = f"staged_{table.name}"  # per transaction, so that poolers may share connections
     connection.exec_driver_sql(f"CREATE TEMP TABLE {staged} (LIKE {table.name}) ON COMMIT DROP")
     merging = _upsert_sql(table.name, f"SELECT * FROM {staged} ORDER BY {_keys(table)}", False)
     for place, piece in enumerate(_encoded(table, rows)):
@@ -93,7 +93,7 @@ def _merge(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
 
 
 def _encoded(table: Table, rows: Sequence[Row]) -> Iterator[bytes]:
-    """The rows in pieces, of which each is made in a thread while the one before it is used."""
+    """The rows in pieces; each is encoded in a thread while the previous one is used."""
     encode = partial(binary.encode, _kinds(table))
     if len(rows) <= _PIECE:
         yield encode(rows)
@@ -115,7 +115,7 @@ def _copy(connection: Connection, what: str, file: io.BytesIO) -> None:
     try:
         with driver.cursor() as cursor:
             cursor.copy_expert(f"COPY {what} WITH (FORMAT binary)", file)
-    except psycopg2.Error as error:  # as SQLAlchemy has it, which has not seen this statement
+    except psycopg2.Error as error:  # converted as by SQLAlchemy, which has not seen this statement
         raise DBAPIError.instance(f"COPY {what}", None, error, psycopg2.Error) from error
 
 
@@ -129,7 +129,7 @@ def _upsert_sql(name: str, source: str, on_sqlite: bool) -> str:
     changes = ", ".join(
         f"{column.name} = {_change(name, column.name, on_sqlite)}" for column in table.columns if not column.primary_key
     )
-    done = f"UPDATE SET {changes}" if name != "events" else "NOTHING"  # an event is what it was
+    done = f"UPDATE SET {changes}" if name != "events" else "NOTHING"  # an event never changes
     return f"INSERT INTO {name} {source} ON CONFLICT ({_keys(table)}) DO {done}"
 
 

@@ -1,6 +1,6 @@
 """Claims of the archive in the shards: entries still needed, and its books.
 
-What is needed follows from what is durable.
+The needed entries follow from the durable ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAY_MS = 86_400_000
 
 
 class Clock(NamedTuple):
-    """The shard's clock in milliseconds: up to when a partition was read, and ``now`` at ``asked``, CLOCK_MONOTONIC."""
+    """Shard clock in milliseconds: ``until`` when a partition was read, and ``now`` at ``asked``, CLOCK_MONOTONIC."""
 
     until: int
     now: int
@@ -32,9 +32,9 @@ class Clock(NamedTuple):
 
 
 def published(cluster: Cluster, layout: Layout, numbers: Iterable[int]) -> dict[int, bytes]:
-    """The oldest entry that was still needed of these partitions as it was last claimed, by number; those that nobody
-    has claimed, or whose shard does not answer, are left out. To be read before the cursors of the database, which
-    are as far or farther, unless it has gone back. Raises ShardError."""
+    """The oldest entry still needed of these partitions as last claimed, by number, without partitions that no one has
+    claimed or with a shard that does not answer. Read it before the cursors of the database, which are as far or
+    farther, unless the database has gone back. Raises ShardError."""
     wanted = sorted(numbers)
     names = [keys.readers(layout.tags[number]) for number in wanted]
     found = {}
@@ -52,8 +52,8 @@ def commands(
     seconds: float,
     trouble: str = "",
 ) -> list[Command]:
-    """The claims and books of partitions that were read; claims last for ``seconds`` from the next one on; ``durable``
-    is the oldest entry that is needed, by number, ``trouble`` what the database is waited for."""
+    """Claims and books of partitions that were read; claims last for ``seconds`` from the next one on; ``durable``:
+    oldest needed entry, by number; ``trouble``: reason for waiting for the database."""
     found: list[Command] = []
     due = time.monotonic() + EVERY
     for one in partitions:

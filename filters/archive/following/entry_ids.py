@@ -1,4 +1,4 @@
-"""Ids of stream entries beside a given one: where reading goes on from."""
+"""Ids of stream entries next to a given one: where reading continues."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ START = b"0-0"
 
 
 def after(entry: bytes) -> bytes:
-    """The id next to ``entry``."""
+    """The next id after ``entry``."""
     milliseconds, number = parse(entry)
     return b"%d-%d" % (milliseconds, number + 1)
 
 
 def before(entry: bytes) -> bytes:
-    """The id before ``entry``: what to read from so that it comes first."""
+    """The id before ``entry``: reading from it returns ``entry`` first."""
     milliseconds, number = parse(entry)
     if number > 0:
         return b"%d-%d" % (milliseconds, number - 1)

@@ -14,7 +14,7 @@ Call = Callable[[Store], Any]
 
 
 class Executor:
-    """One call at a time; its outcome is handled in ``turn``, in the thread of the caller."""
+    """Runs one call at a time; its outcome is handled in ``turn``, in the caller's thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -24,27 +24,27 @@ class Executor:
         self._error: Exception | None = None
         self._then: Callable[[Any], None] | None = None
         self._asked = 0.0
-        # a daemon: the end of the process does not wait for a database that does not answer
+        # a daemon: the process does not wait at its end for a database that does not answer
         threading.Thread(target=self._work, name="archive database", daemon=True).start()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether no call is in progress."""
         return self._then is None
 
     @property
     def waited(self) -> float:
-        """Seconds since something was asked for, 0 when nothing is."""
+        """Seconds since the start of the current call, 0 without one."""
         return 0.0 if self.idle else time.monotonic() - self._asked
 
     def ask(self, call: Call, then: Callable[[Any], None]) -> None:
-        """Have ``call`` made, and ``then`` called with its answer; only when ``idle``."""
+        """Run ``call``, and ``then`` with its result; only when ``idle``."""
         assert self.idle
         self._then, self._asked = then, time.monotonic()
         self._calls.put(call)
 
     def turn(self, patience: float = 0.0) -> None:
-        """Tell an answer that comes within ``patience`` seconds. Raises what the call has raised instead."""
+        """Handle a result that arrives within ``patience`` seconds. Raises the exception of the call instead."""
         if self._then is None or not self._done.wait(patience):
             return
         then, answer, error = self._then, self._answer, self._error

@@ -1,8 +1,8 @@
 """Follower: reads raw streams once a second and commits them to the database.
 
-It claims in the shards what it still needs. One round trip per shard and second; the database is called in a thread of
-its own (``executor``). While it takes nothing, what is due waits and nothing more is read: the streams hold it, as far
-as they reach back. Neither probes nor filters notice.
+It claims in the shards the entries that it still needs. One round trip per shard and second; the database is called
+in a separate thread (``executor``). While the database accepts nothing, due data waits and nothing more is read: the
+streams hold it, as far back as they reach. Neither probes nor filters are affected.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from filters.archive.minutes.values import Batch, Cursor, MinuteMatrix, Position
 
 LOG = log.category("archive.follower")
 _EVERY = 1.0  #: seconds between two reads
-_SOON = 0.05  #: seconds after which an answer of the database is looked for
+_SOON = 0.05  #: seconds between checks for a result from the database
 _RETRY, _LONGEST_RETRY = 0.5, 10.0
-_PATIENCE = 5.0  #: seconds that a commit may take before reading waits for it
-_FINISH_SECONDS = 10.0  #: in which the database takes what is closed at the end
-DATABASE = "database"  #: the trouble that the database does not answer as it should
+_PATIENCE = 5.0  #: seconds allowed for a commit before reading waits for it
+_FINISH_SECONDS = 10.0  #: for the database to accept the closed data at the end
+DATABASE = "database"  #: trouble: the database does not answer properly
 
 
 class Limits(NamedTuple):
-    """``claim`` in seconds; ``read_bytes`` is what one round reads, of all partitions together: some, not exactly;
-    ``commit_samples`` those of the minutes of one transaction, some as well: it is made in memory.
-    ``verifier`` None: signatures are not looked at."""
+    """``claim`` in seconds; ``read_bytes``: approximate size of one round of reads, all partitions together;
+    ``commit_samples``: approximate number of samples in one transaction, which is made in memory.
+    ``verifier`` None: signatures are not checked."""
 
     rules: Rules = Rules()
     claim: float = 900.0
@@ -55,7 +55,7 @@ class Limits(NamedTuple):
 
 
 class Follower:
-    """``turn`` does what is due; the leases say which partitions it follows."""
+    """``turn`` does the due work; the leases determine the partitions that it follows."""
 
     def __init__(
         self,
@@ -71,26 +71,26 @@ class Follower:
         self._limits = limits or Limits()
         self._followed: dict[int, Partition] = {}
         self._streams = RawStreams(cluster, self._followed, self._limits.read_bytes, log)
-        self._durable: dict[int, bytes] = {}  #: the oldest entry that is needed by what is durable
+        self._durable: dict[int, bytes] = {}  #: the oldest entry needed according to durable data
         self._whereabouts = Whereabouts()
         self._witness = Witness(cluster)
         self._pending: Batch | None = None
         self._retry_at, self._retry = 0.0, _RETRY
         self._claims_at = 0.0
-        self._trouble = ""  #: what the database is waited for
+        self._trouble = ""  #: reason for waiting for the database
         names = ("commits", "minutes", "late", "overtaken", "went_back", "gap_events", "put_aside")
         self._counters = dict.fromkeys(names, 0)
 
     @property
     def counters(self) -> dict[str, int]:
-        """Counts of the work since the start, by name, and how long entries wait."""
+        """Counts of the work since the start, by name, and the waiting times of entries."""
         median, longest = self._streams.applied_after
         applied = {"applied_after_ms": median, "applied_after_most_ms": longest}
         return {"samples": self._streams.samples, **self._counters, "errors": self._log.count, **applied}
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Of all partitions there are."""
+        """Tags of all partitions."""
         return self._layout.tags
 
     @property
@@ -100,7 +100,7 @@ class Follower:
 
     @property
     def clock(self) -> float | None:
-        """The shards' clock, as ``RawStreams`` has it; any thread may ask."""
+        """The shards' clock, as in ``RawStreams``; thread-safe."""
         return self._streams.clock
 
     @property
@@ -112,7 +112,7 @@ class Follower:
     # ---------------------------------------------------------------- the loop
 
     def turn(self) -> float:
-        """One round; answers the seconds after which the next one is due. Raises ArchiveError where waiting would not
+        """One round; returns the seconds until the next one is due. Raises ArchiveError if waiting would not
         help."""
         began = time.monotonic()
         more = False
@@ -144,15 +144,15 @@ class Follower:
         return max(_SOON, due if self._executor.idle else min(_SOON, due))
 
     def leave(self) -> None:
-        """Let others follow what it has followed. Raises ShardError."""
+        """Release all followed partitions. Raises ShardError."""
         self._leases.leave()
 
     def finish(self) -> None:
-        """Close and commit the minutes that are open, once; what comes of them later is merged. Raises ArchiveError."""
+        """Close and commit the open minutes, once; later values for them are merged. Raises ArchiveError."""
         deadline = time.monotonic() + _FINISH_SECONDS
         more = True
         while more or self._pending is not None or self._seeking:
-            if self._pending is None and self._executor.idle and not self._seeking:  # it may be asked for cursors
+            if self._pending is None and self._executor.idle and not self._seeking:  # it may be reading cursors
                 more = self._streams.read()
                 more |= self._close_what_is_due(finish=not more)
             elif self._executor.idle:
@@ -171,8 +171,8 @@ class Follower:
     # ---------------------------------------------------------------- the database
 
     def _ask(self) -> None:
-        """Put the next question to the database: to write what is pending, where partitions are that are new here, or
-        what it knows of resource sets that are."""
+        """Start the next database call: to write pending data, to find the positions of partitions new here, or
+        what is known of new resource sets."""
         if self._pending is not None:
             self._executor.ask(partial(_write, self._pending), self._written)
         elif fresh := self._leases.held - self._followed.keys():
@@ -184,7 +184,7 @@ class Follower:
 
     @property
     def _seeking(self) -> list[Partition]:
-        """Partitions that wait for what the database knows."""
+        """Partitions that wait for data from the database."""
         return [partition for partition in self._followed.values() if partition.sought]
 
     def _recalled(self, seeking: list[Partition], found: list[Position]) -> None:
@@ -192,7 +192,7 @@ class Follower:
             partition.recall([position for position in found if position[:2] in partition.sought])
 
     def _hear(self, patience: float) -> None:
-        """Look whether the database has answered. Raises ArchiveError where waiting would not help."""
+        """Check for a result of the database. Raises ArchiveError if waiting would not help."""
         try:
             self._executor.turn(patience)
         except ArchiveRejected as error:
@@ -212,14 +212,14 @@ class Follower:
         self._retry = min(_LONGEST_RETRY, 2 * self._retry)
 
     def _let_go(self) -> None:
-        """Follow no more what is another one's now. What is pending of it goes on, for a batch is all or nothing."""
+        """Stop following partitions that others now hold. Their pending data is kept, for a batch is all or nothing."""
         for number in self._followed.keys() - self._leases.held:
             if LOG.informs:
                 LOG.info("no longer following", partition=number)
             del self._followed[number]
 
     def _loaded(self, published: Mapping[int, bytes], cursors: Mapping[int, Cursor]) -> None:
-        """Go on where the database says that it is; this archiver and all others together were at ``published``."""
+        """Continue from the position in the database; this archiver and all others together were at ``published``."""
         for number in sorted(cursors.keys() & self._leases.held):
             partition = Partition(
                 number, self._layout.partitions, self._limits.rules, self._whereabouts, self._limits.verifier
@@ -259,9 +259,9 @@ class Follower:
         self._claim()
 
     def _sifted(self, reason: str, rows: list[Any]) -> None:
-        """Go on without the rows that cannot be stored, and say which."""
+        """Continue without the rows that cannot be stored, and report them."""
         assert self._pending is not None
-        if not rows:  # it has passed, or is of several rows together
+        if not rows:  # the error has passed, or several rows cause it together
             self._wait()
         for row in rows:
             if isinstance(row, MinuteMatrix):
@@ -274,7 +274,7 @@ class Follower:
     # ---------------------------------------------------------------- reading
 
     def _may_read(self, now: float) -> bool:
-        """While a commit is under way reading goes on, for a moment; while none succeeds it does not."""
+        """Whether to read: for a moment while a commit is in progress, not while commits fail."""
         if not self._followed or now < self._retry_at:
             return False
         return self._pending is None or (self._retry == _RETRY and self._executor.waited < _PATIENCE)
@@ -282,7 +282,7 @@ class Follower:
     # ---------------------------------------------------------------- closing
 
     def _close_what_is_due(self, finish: bool) -> bool:
-        """Close minutes that are over, of so many partitions as fit into one transaction; whether some did not fit."""
+        """Close finished minutes of as many partitions as fit in one transaction; returns whether some did not fit."""
         if self._pending is not None or not self._executor.idle:
             return False
         due, samples, left = [], 0, False
@@ -301,7 +301,7 @@ class Follower:
         return left
 
     def _name(self, numbers: list[int]) -> None:
-        """Ask the filter for the names of sets whose table was sent before we read."""
+        """Request from the filter the names of sets with a table sent before reading began."""
         wanted = [(number, *key) for number in numbers for key in self._followed[number].nameless()]
         commands: list[Command] = []
         for number, host, resource_set in wanted:
@@ -315,16 +315,16 @@ class Follower:
                     self._log.tell(f"damaged table of the filter: {error}", "table")
 
     def _claim(self) -> None:
-        """Say in the shards what is still needed, by what is durable."""
+        """Claim in the shards the entries that are still needed, according to durable data."""
         self._claims_at = time.monotonic() + claims.EVERY
-        # an archiver that dies before it has told that the database went back leaves that to the next one
+        # if an archiver dies before reporting that the database went back, the next one does it
         told = [one for one in self._followed.values() if self._trouble or not one.returning]
         made = claims.commands(told, self._streams.clocks, self._durable, self._limits.claim, self._trouble)
         self._cluster.gather(made)
 
 
 def _write(batch: Batch, store: Store) -> bool:
-    """Whether a batch is durable, be it by an attempt before whose answer was not heard."""
+    """Whether a batch is durable, possibly by an earlier attempt with a lost reply."""
     began = time.monotonic()
     written = store.commit(batch)
     if LOG.informs:

@@ -1,6 +1,6 @@
 """Known resource sets of a partition, and their rows in the database (pure).
 
-Of those that it has forgotten the counts stay. Of each numbering only what has changed is written.
+Counts of forgotten sets are kept. Of each numbering only changes are written.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from acquisition.wire.frame import MOST_COUNTED
 from filters.archive.minutes.resource_set import ResourceSet
 from filters.archive.minutes.values import Position
 
-_FORGET_MS = 3_600_000  #: longer than any stream reaches back
-_SILENT_MS = 60_000  #: since a set reported, and it may leave the memory
-_MOST_SILENT = 8  #: sets of a partition that stay all the same, so that a restart of some hosts asks no database
+_FORGET_MS = 3_600_000  #: longer than the reach of any stream
+_SILENT_MS = 60_000  #: silence after which a set may be removed from memory
+_MOST_SILENT = 8  #: silent sets kept per partition nevertheless, so that a restart of some hosts queries no database
 
 
 class Counts(NamedTuple):
-    """Samples: durable in the archive, never to be in it, and in memory alone."""
+    """Samples: durable in the archive, never to be in it, and only in memory."""
 
     archived: int
     gap: int
@@ -31,8 +31,8 @@ class KnownSets:
     def __init__(self, past: tuple[int, int] = (0, 0)) -> None:
         self.past = past
         self._by_key: dict[tuple[int, int], ResourceSet] = {}
-        self._written: dict[tuple[int, ...], int] = {}  #: (host, resource set, epoch) -> the newest number
-        self._over: list[Position] = []  #: rows that go
+        self._written: dict[tuple[int, ...], int] = {}  #: (host, resource set, epoch) -> newest number
+        self._over: list[Position] = []  #: rows to remove
 
     def __iter__(self) -> Iterator[ResourceSet]:
         return iter(self._by_key.values())
@@ -41,7 +41,7 @@ class KnownSets:
         return key in self._by_key
 
     def of(self, host: int, resource_set: int) -> ResourceSet:
-        """One set, made where it is missing."""
+        """The set with this key, created if missing."""
         key = (host, resource_set)
         found = self._by_key.get(key)
         if found is None:
@@ -50,7 +50,7 @@ class KnownSets:
 
     @property
     def counts(self) -> Counts:
-        """The books of all sets, the forgotten ones included."""
+        """Books of all sets, including the forgotten ones."""
         (archived, gap), waiting = self.past, 0
         for one in self:
             archived += one.archived - one.unwritten
@@ -59,11 +59,11 @@ class KnownSets:
         return Counts(archived, min(gap, MOST_COUNTED), waiting)
 
     def recall(self, positions: Iterable[Position]) -> None:
-        """The rows that the database has of these sets."""
+        """Load the rows of these sets from the database."""
         self._written.update((position[:3], position.sequence) for position in positions)
 
     def changed(self) -> tuple[Position, ...]:
-        """The rows to write now: what is in memory alone does not count."""
+        """Rows to write now, without data that is only in memory."""
         found = []
         for one in self:
             for epoch, known in one.numbers.items():
@@ -74,13 +74,13 @@ class KnownSets:
         return tuple(found)
 
     def over(self) -> tuple[Position, ...]:
-        """The rows to remove now."""
+        """Rows to remove now."""
         gone, self._over = tuple(self._over), []
         return gone
 
     def forget(self, now: int) -> Iterator[ResourceSet]:
-        """Drop epochs silent for so long that no stream holds anything of them, and of the silent sets all but some:
-        the database has what is needed when they come back. Yields each set that goes."""
+        """Drop epochs silent for so long that no stream has any of their entries, and all but some of the silent sets:
+        the database holds what is needed when they return. Yields each dropped set."""
         for one in list(self):
             for epoch in one.forget(now - _FORGET_MS):
                 key = (*one.key, epoch)

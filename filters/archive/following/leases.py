@@ -1,7 +1,7 @@
 """Partition leases among archivers, which only avoid duplicate work.
 
-Two archivers that follow one partition write nothing twice (``Store.commit`` is guarded), they only do the work twice.
-The archivers share the partitions by the rule of the filter's workers (docs/decisions/0013), with keys of their own
+Two archivers that follow one partition write nothing twice (``Store.commit`` is guarded) but do the work twice.
+The archivers share the partitions by the same rule as filter workers (docs/decisions/0013), with their own keys
 and in the loop of the follower.
 """
 
@@ -17,12 +17,12 @@ from acquisition.wire.lease import Holder
 from filters.leases import ownership, scripts
 from filters.leases.ownership import Ownership
 
-_RENEWALS = 4  #: in a term
-_EXPIRED_BY = 0.01  #: seconds after which a lease that was to end has ended
+_RENEWALS = 4  #: per term
+_EXPIRED_BY = 0.01  #: seconds after which an expiring lease has ended
 
 
 class Leases:
-    """``held`` are the partitions whose leases were had when it was asked last."""
+    """``held``: partitions with a lease of this archiver at the last renewal."""
 
     def __init__(self, cluster: Cluster, tags: Sequence[str], me: Holder) -> None:
         self.held: set[int] = set()
@@ -35,16 +35,16 @@ class Leases:
         self._free_since: dict[int, float] = {}
 
     def turn(self, now: float) -> bool:
-        """Renew, take and give what is this archiver's share, when it is time (CLOCK_MONOTONIC); whether it was.
-        Raises ShardError."""
+        """Renew, take and release leases to match this archiver's share, if it is time (CLOCK_MONOTONIC). Returns
+        whether it was. Raises ShardError."""
         if now < self._due:
             return False
         self._due = now + self._term / _RENEWALS
         everything = range(len(self._names))
         known = self._visit(everything, False, now)
-        in_memory = self.held  # preferred where shards came back without leases
+        in_memory = self.held  # preferred if shards came back without leases
         self.held = self._mine(known) | (self.held - known.keys())
-        # a shard that does not answer says nothing: its partitions are kept, whose streams cannot be read either
+        # no reply from a shard: its partitions, whose streams cannot be read either, are kept
         waiting = [number for number, since in self._free_since.items() if now - since > self._term]
         changes = ownership.plan(self._me, len(self._names), known, in_memory, waiting)
         self.held |= self._mine(self._visit(changes.take, True, now))
@@ -53,7 +53,7 @@ class Leases:
         return True
 
     def leave(self) -> None:
-        """Give all of them back and go. Raises ShardError."""
+        """Release all leases and leave. Raises ShardError."""
         self._give(range(len(self._names)), True)
         self.held = set()
 
@@ -87,7 +87,7 @@ class Leases:
         return [self._names[number] for number in numbers]
 
     def _ask(self, commands: list[Command]) -> list[Any]:
-        """Replies to scripts, which shards that do not have them are given."""
+        """Replies to scripts, which are sent to shards that lack them."""
         replies = self._cluster.gather(commands)
         unknown = [
             place for place, reply in enumerate(replies)

@@ -1,7 +1,7 @@
 """Archived partition: from stream entries to the rows of a transaction (pure).
 
-``take`` gets entries in the order of the stream, again and again if need be; ``close`` answers what the minutes that
-are over make durable, with the cursor and the state from which ``resume`` goes on. Between the two lies the store.
+``take`` receives entries in stream order, repeatedly if necessary; ``close`` returns the data to make durable for the
+minutes that are over, with the cursor and the state for ``resume``. The store lies between the two.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from filters.archive.minutes.values import (
     Statistic,
 )
 
-CLOCK = "its clock is wrong"  #: why samples are a gap whose tick is far from the shard's clock
+CLOCK = "its clock is wrong"  #: reason for a gap: tick far from the shard's clock
 AHEAD_SECONDS = 300.0  #: that a tick may be ahead of the shard's clock
-_HOLE_MS = 120_000  #: in which a probe sends again what a shard has lost
-_AGAIN_MS = 60_000  #: before the cursor, that is read once more
+_HOLE_MS = 120_000  #: in which a probe resends entries lost by a shard
+_AGAIN_MS = 60_000  #: before the cursor, read again
 _CONFIGURED = Archive()
 
 
 class Rules(NamedTuple):
-    """Seconds: how long after its end a minute closes, and how old a tick may be; ``percentiles`` are patterns
-    SET.METRIC of what gets some, ``limits`` are those of hosts."""
+    """Seconds: when a minute closes after its end, and the maximum age of a tick; ``percentiles``: patterns
+    SET.METRIC of metrics with percentiles; ``limits``: those of hosts."""
 
     grace: float = _CONFIGURED.grace_seconds
     retention: float = _CONFIGURED.minutes_days * DAY
@@ -62,8 +62,8 @@ class Rules(NamedTuple):
 
 
 class Partition:
-    """``read`` is the newest entry that was taken; ``whereabouts`` are shared by partitions;
-    ``verifier`` None: signatures are not looked at."""
+    """``read``: newest entry taken; ``whereabouts`` are shared by partitions;
+    ``verifier`` None: signatures are not checked."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Partition:
         self.tag = keys.tags(partitions)[number]
         self.read = START
         self.commit_id = 0
-        self.entry = START  #: the oldest that is still needed, as of the last commit
+        self.entry = START  #: oldest entry still needed, as of the last commit
         self._rules = rules
         self._whereabouts = Whereabouts() if whereabouts is None else whereabouts
         self._sets = KnownSets()
@@ -85,16 +85,16 @@ class Partition:
         self._notes = Notes(number)
         self._intake = Intake(number, partitions, rules.limits, verifier, self._notes)
         self._news = False
-        self._late_since = 0  #: milliseconds of the first entry that came late, or event, and is not written
-        self._reached = START  #: the newest entry that was taken, whatever is read again
-        self._returned = b""  #: as ``State`` has it
-        self.returning = False  #: that the database has gone back is not durable yet
-        self.sought: set[tuple[int, int]] = set()  #: (host, resource set) that the database is to be asked for
+        self._late_since = 0  #: milliseconds of the first unwritten event or late entry
+        self._reached = START  #: the newest entry taken, even if entries are read again
+        self._returned = b""  #: as in ``State``
+        self.returning = False  #: the return of the database to an earlier state is not durable yet
+        self.sought: set[tuple[int, int]] = set()  #: (host, resource set) to look up in the database
 
     # ---------------------------------------------------------------- going on
 
     def resume(self, cursor: Cursor) -> None:
-        """Go on behind a commit that this or another archiver made."""
+        """Continue after a commit by this or another archiver."""
         self.commit_id, self.entry = cursor.commit_id, cursor.entry.encode()
         self.read = self._reached = before(self.entry)
         self._closed, past, sets, self._returned = states.decode(cursor.state)
@@ -103,21 +103,21 @@ class Partition:
             self._sets.of(*document[:2]).restore(document)
             self._intake.sizes.note(document[0], document[1], 0)
         self._sets.recall(one for one in cursor.positions if one[:2] in self._sets)
-        self.rewind()  # the shard may be another one by now
+        self.rewind()  # the shard may be another one now
 
     def rewind(self) -> None:
-        """Read again what came in the last minute before the cursor: what is known is dropped."""
+        """Read again the entries of the last minute before the cursor: known ones are dropped."""
         self.read = max(START, b"%d-0" % max(0, parse(min(self.read, self.entry, key=parse))[0] - _AGAIN_MS))
         if parse(self.read) <= (0, 0):
             self.read = START
 
     def begin_anew(self) -> None:
-        """The stream is another one: read it from its start."""
+        """The stream is another one: read it from the start."""
         self.read = START
 
     @property
     def reached(self) -> bytes:
-        """The newest entry that was ever taken."""
+        """The newest entry ever taken."""
         return self._reached
 
     @property
@@ -127,28 +127,28 @@ class Partition:
 
     @property
     def books(self) -> list[Archived]:
-        """The same of each resource set of each host that reported within an hour."""
+        """Books of each resource set of each host that reported within an hour."""
         return [one.books for one in self._sets]
 
     @property
     def open_episodes(self) -> int:
-        """Episodes that may go on."""
+        """Number of episodes that may continue."""
         return sum(len(one.episodes) for one in self._sets)
 
     def nameless(self) -> list[tuple[int, int]]:
-        """The sets whose table has not been seen: the filter may hold it."""
+        """Sets without a known table: the filter may have it."""
         return [one.key for one in self._sets if one.table is None and (one.minutes or one.late)]
 
     def learn(self, host: int, resource_set: int, payload: bytes) -> None:
-        """The table of a set. Raises FrameError."""
+        """Learn the table of a set. Raises FrameError."""
         self._sets.of(host, resource_set).learn(table.decode(payload))
 
     # ---------------------------------------------------------------- entries
 
     def take(self, entries: Sequence[Any]) -> int:
-        """Entries in stream order; answers how many samples were new. What is no frame, or not signed by its host, is
-        the filter's to reject; whatever else cannot be taken is one entry, and an event. Stops at a set that the
-        database may know: ``sought`` has it then."""
+        """Take entries in stream order; returns the number of new samples. Entries that are not frames, or not signed
+        by their host, are left to the filter to reject; any other entry that fails is skipped, with an event. Stops at
+        a set that the database may know: ``sought`` then contains it."""
         samples = 0
         for place, (entry, fields) in enumerate(entries):
             frame = self._intake.frame_in(entry, fields)
@@ -163,7 +163,7 @@ class Partition:
         return samples
 
     def recall(self, found: Iterable[Position]) -> None:
-        """Take in what the database knows of the sets that are ``sought``."""
+        """Load the database's rows on the ``sought`` sets."""
         for key in self.sought:
             self._sets.of(*key)
         for position in found:
@@ -176,7 +176,7 @@ class Partition:
         return self.commit_id != 0 and (frame.host, frame.resource_set) not in self._sets
 
     def see_cut(self, data: bytes) -> None:
-        """The mark of a trim that did not wait: report it if what was cut had not been read."""
+        """Mark of a forced trim: report it if unread entries were cut."""
         try:
             first = readers.decode_cut(data).first
         except FrameError:
@@ -185,8 +185,8 @@ class Partition:
             self._notes.of_entry("cut", first, {"after": self._reached.decode(), "first": first.decode()})
 
     def note_return(self, entry: bytes) -> bool:
-        """Report that the database, which had come up to ``entry``, is where it was before; unless that was reported,
-        by an archiver that could not claim what it needs from there on."""
+        """Report that the database, earlier at ``entry``, has returned to an older state; unless that was reported
+        by an archiver that could not claim the entries it needs from there on."""
         if entry == self._returned:
             return False
         self._notes.of_entry("database_went_back", entry, {"from": entry.decode(), "to": self.entry.decode()})
@@ -200,7 +200,7 @@ class Partition:
             one.unwritten = 0
 
     def refuse(self, minute: MinuteMatrix) -> None:
-        """A minute that cannot be stored will never be in the archive."""
+        """Note that a minute cannot be stored and will never be in the archive."""
         one = self._sets.of(minute.series.host, minute.series.resource_set)
         samples = int(minute.values[Statistic.COUNT].sum())
         one.archived -= samples
@@ -245,7 +245,7 @@ class Partition:
             return 0
         try:
             self._place(one, frame, entry, time, now)
-        except Exception:  # it is rejected
+        except Exception:  # the filter rejects it
             known.lose(frame.samples)
             raise
         return frame.samples
@@ -269,15 +269,15 @@ class Partition:
         found.add(frame, time, now)
 
     def happened(self, event: Event) -> None:
-        """An event that others have reported; it is written a grace later at the latest."""
+        """Record an event reported by others; it is written after the grace time at the latest."""
         self._notes.note(event)
         self._late_since = self._late_since or round(event.time * 1000)
 
     # ---------------------------------------------------------------- commits
 
     def due(self, now: int) -> bool:
-        """Whether minutes are over at ``now``, milliseconds of the shard's clock, that are not closed yet, or something
-        has come late or happened a grace ago, or it is not durable yet that the database went back."""
+        """Whether at ``now``, milliseconds of the shard's clock, there are finished minutes not closed yet, late
+        entries or events older than the grace time, or a return of the database that is not durable yet."""
         if self.returning:
             return True
         if self._late_since and now - self._late_since > 1000 * self._rules.grace:
@@ -288,8 +288,8 @@ class Partition:
         return int((now / 1000.0 - self._rules.grace) // MINUTE) * MINUTE
 
     def close(self, now: int, finish: bool = False) -> Batch:
-        """Close what is over, or all that is open to ``finish``; the batch of this partition alone, from whose commit
-        this object goes on."""
+        """Close finished minutes, or all open ones to ``finish``; returns the batch of this partition alone, after
+        whose commit this object continues."""
         self._closed = max(self._closed, self._closing(now))
         if finish:
             open_ones = [key[1] + MINUTE for one in self._sets for key in one.minutes]

@@ -17,46 +17,46 @@ from acquisition.wire.stream_id import is_before, parse
 from filters.archive.following.claims import Clock
 from filters.archive.following.partition import Partition
 
-_FRAME_BYTES = 8192  #: what an entry is taken to weigh before any was seen
+_FRAME_BYTES = 8192  #: assumed size of an entry before any was read
 _MOST_ENTRIES = 2000
-_ROUNDS = 60  #: of which the longest waits are known: a minute
+_ROUNDS = 60  #: covered by the longest waits: a minute
 
 
 class RawStreams:
-    """``followed`` are partitions by number, ``read_bytes`` what one round reads of all together: some, not exactly."""
+    """``followed``: partitions by number; ``read_bytes``: approximate size of a round of reads of all partitions."""
 
     def __init__(self, cluster: Cluster, followed: Mapping[int, Partition], read_bytes: int, log: TroubleLog) -> None:
         self._cluster, self._followed, self._read_bytes, self._log = cluster, followed, read_bytes, log
-        self.clocks: dict[int, Clock] = {}  #: of the shards, when a partition was read
-        self.samples = 0  #: that were new
-        self._idle: set[int] = set()  #: partitions in which nothing had come
+        self.clocks: dict[int, Clock] = {}  #: shard clocks at the time a partition was read
+        self.samples = 0  #: new ones only
+        self._idle: set[int] = set()  #: partitions without new entries
         self._places: dict[int, Address | None] = {}
         self._doubtful: set[int] = set()
-        self._bytes = _FRAME_BYTES * 1.0  #: of an entry, on average
+        self._bytes = _FRAME_BYTES * 1.0  #: average per entry
         self._waits: deque[int] = deque(maxlen=_ROUNDS)
 
     @property
     def applied_after(self) -> tuple[int, int]:
-        """Milliseconds from when an entry could be read to when it was taken, of the entry that waited longest in
-        each of the last 60 rounds: the median and the longest."""
+        """Milliseconds from when an entry was readable to when it was taken, for the longest wait in
+        each of the last 60 rounds: median and maximum."""
         return (round(median(self._waits)), max(self._waits)) if self._waits else (0, 0)
 
     @property
     def clock(self) -> float | None:
-        """The shards' clock, seconds since 1970: the least that one of them may show; None while none was asked."""
-        clocks = list(self.clocks.values())  # at once: another thread may ask
+        """The shards' clock, seconds since 1970: the lowest possible value of any shard; None before a first read."""
+        clocks = list(self.clocks.values())  # copied at once: another thread may call this
         return min((one.now / 1000.0 + time.monotonic() - one.asked for one in clocks), default=None)
 
     def begin(self, number: int) -> None:
-        """A partition is followed from now on: nothing is known of when it was read."""
+        """Start following a partition, without knowledge of earlier reads."""
         self.clocks.pop(number, None)
 
     def doubt_all(self) -> None:
-        """The shards were away: what they hold now may be another history."""
+        """The shards were unavailable: they may now hold another history."""
         self._doubtful.update(self._followed)
 
     def read(self) -> bool:
-        """Read what has come in each partition, but for those that wait for the database; whether there is more."""
+        """Read new entries of each partition not waiting for the database; returns whether there are more."""
         numbers = sorted(number for number, partition in self._followed.items() if not partition.sought)
         if not numbers:
             return False
@@ -89,7 +89,7 @@ class RawStreams:
         return more
 
     def look_back(self) -> None:
-        """Streams in which nothing has come: one whose newest entry is older than what was read is another one."""
+        """Check streams without new entries: one with a newest entry older than the last read one is another stream."""
         commands: list[Command] = []
         numbers = sorted(self._idle & self._followed.keys())
         for number in numbers:
@@ -103,8 +103,8 @@ class RawStreams:
                 partition.begin_anew()
 
     def _doubt_those_that_moved(self, numbers: Iterable[int]) -> None:
-        """A partition that lies elsewhere, or whose shard was away, is read again from before the cursor: what is there
-        now may be another history."""
+        """Read partitions that moved, or with a shard that was unavailable, again from before the cursor: they may now
+        hold another history."""
         for number in numbers:
             place = self._cluster.known_owner(keys.raw(self._followed[number].tag))
             if number in self._doubtful or self._places.setdefault(number, place) != place:
@@ -121,8 +121,8 @@ class RawStreams:
         return True
 
     def _take(self, number: int, entries: list[Any], count: int, clock: int) -> int:
-        """Take entries that were read at ``clock``, milliseconds of the shard; how long before the oldest of them had
-        come, 0 where they are none or were read before."""
+        """Take entries read at ``clock``, milliseconds of the shard. Returns the waiting time of the oldest one, 0
+        without new ones."""
         partition = self._followed[number]
         again = bool(entries) and not is_before(partition.reached, entries[0][0])
         self.samples += partition.take(entries)

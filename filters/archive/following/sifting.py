@@ -12,7 +12,7 @@ _LONGEST_REASON = 300
 
 
 def refused(batch: Batch, accepts: Callable[[Batch], bool]) -> list[Any]:
-    """The rows without which ``accepts`` takes the rest: by halves, so that a few among many are found soon."""
+    """Rows to remove so that ``accepts`` takes the rest: by bisection, so that a few among many are found soon."""
     found: list[Any] = []
     for name in _ROWS:
         found += _search(name, getattr(batch, name), accepts)
@@ -20,7 +20,7 @@ def refused(batch: Batch, accepts: Callable[[Batch], bool]) -> list[Any]:
 
 
 def without(batch: Batch, rows: Sequence[Any], reason: str) -> Batch:
-    """The same with an event in the place of each of these rows."""
+    """The batch with each of these rows replaced by an event."""
     gone = {id(row) for row in rows}
     left = {name: tuple(row for row in getattr(batch, name) if id(row) not in gone) for name in _ROWS}
     return batch._replace(**{**left, "events": left["events"] + tuple(_event(row, reason) for row in rows)})

@@ -1,8 +1,8 @@
 """Persisted state of an archived partition: bytes of ``partitions.state``.
 
-One byte of version, then zlib's of msgpack's of ``[closed, [archived, gap], [set, …], returned]``; a set is ``[host,
-resource set, numbers, archived, gap, made, episodes, inventory]`` as the ``document`` of each says. Arrays are
-little-endian bytes: an entity takes 24 before they are compressed.
+One byte of version, then zlib-compressed msgpack of ``[closed, [archived, gap], [set, …], returned]``; a set is
+``[host, resource set, numbers, archived, gap, made, episodes, inventory]``, each as returned by its ``document``.
+Arrays are little-endian bytes: an entity takes 24 before compression.
 ``tests/filters/archive/test_state.py`` holds golden bytes and round trips.
 """
 
@@ -16,27 +16,27 @@ import msgspec
 from filters.archive.database.errors import ArchiveDamaged
 
 VERSION = 2
-#: Bytes that a state may take: ten million entities in one partition.
+#: Maximum size of a state in bytes: ten million entities in one partition.
 MOST = 256 << 20
-_LEVEL = 1  #: ids do not compress, all else does at once
+_LEVEL = 1  #: ids do not compress, everything else does at any level
 
 
 class State(NamedTuple):
-    """``past``: archived samples and gaps of sets that are forgotten; ``sets`` as ``ResourceSet.document``."""
+    """``past``: archived samples and gaps of forgotten sets; ``sets`` as ``ResourceSet.document``."""
 
     closed: int = 0  #: minutes that begin before it are closed
     past: tuple[int, int] = (0, 0)
     sets: tuple[list[Any], ...] = ()
-    returned: bytes = b""  #: the entry up to which the database had come when it was last found to have gone back
+    returned: bytes = b""  #: the entry the database had reached before its last return to an older state
 
 
 def encode(state: State) -> bytes:
-    """The bytes of a state."""
+    """Encode a state as bytes."""
     return bytes([VERSION]) + zlib.compress(msgspec.msgpack.encode(state), _LEVEL)
 
 
 def decode(data: bytes) -> State:
-    """The state in ``data``; of none when it is empty. Raises ArchiveDamaged."""
+    """State in ``data``; an empty one for no bytes. Raises ArchiveDamaged."""
     if not data:
         return State()
     if data[0] != VERSION:

@@ -1,10 +1,10 @@
 """Witness of events beside the samples: services, ownership, reported moves.
 
-Ownership is the worker and the shard of a partition.
+Ownership means the worker and the shard of a partition.
 
-Events are read from their streams, which are capped, from the start after every doubt: an event is one row however
-often it is written. Which worker smooths a partition and which shard keeps it is looked up and reported there like
-everything else, so that each change is recorded once, whichever archiver follows the partition.
+Events are read from their streams, which are capped, and from the start when in doubt: an event is one row however
+often it is written. The worker that smooths a partition and its shard are looked up and reported there like
+all other events, so that each change is recorded once, whichever archiver follows the partition.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from filters.archive.following.entry_ids import START
 from filters.archive.following.partition import Partition
 from filters.archive.minutes.values import Event
 
-_MOST = 1000  #: events of a partition at a time
+_MOST = 1000  #: maximum of events of a partition at a time
 _PHASES = {b"started": "move_reported", b"finished": "move_done", b"failed": "move_failed"}
-_FIRST = 0  #: the partition whose follower reads the log of migrations
+_FIRST = 0  #: its follower reads the log of migrations
 
 
 class Witness:
-    """``look`` once in some seconds; what it finds is committed with the partition that it belongs to."""
+    """``look`` runs every few seconds; its findings are committed with their partition."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._read: dict[str, tuple[Partition, bytes]] = {}  #: stream -> for whom, how far
+        self._read: dict[str, tuple[Partition, bytes]] = {}  #: stream -> its partition, position
         self._seen: dict[tuple[int, str], str] = {}
 
     def look(self, followed: Mapping[int, Partition], now: float) -> None:
-        """Read what has happened to these partitions. ``now`` in seconds since 1970. Raises ShardError."""
+        """Read the events of these partitions. ``now`` in seconds since 1970. Raises ShardError."""
         streams = {keys.events(partition.tag): partition for partition in followed.values()}
         if _FIRST in followed:
             streams[keys.MIGRATIONS] = followed[_FIRST]
@@ -57,8 +57,8 @@ class Witness:
         self._cluster.gather([command for partition, held in pairs for command in self._holders(partition, held, now)])
 
     def _behind(self, streams: Mapping[str, Partition]) -> dict[str, bytes]:
-        """The streams in which there is something new, and from where; one that went back starts again, and so does one
-        of a partition that was loaded again."""
+        """Streams with new entries, and the position to read from; a stream that went back starts over, as does
+        one of a partition that was loaded again."""
         replies = self._cluster.gather([(name, ("XREVRANGE", name, "+", "-", "COUNT", 1)) for name in streams])
         found = {}
         for (name, partition), reply in zip(streams.items(), replies, strict=True):
@@ -71,7 +71,7 @@ class Witness:
         return found
 
     def _holders(self, partition: Partition, held: Any, now: float) -> Iterator[Command]:
-        """An event for another worker or shard than was seen last."""
+        """An event for each change of worker or shard."""
         place = self._cluster.known_owner(keys.lease(partition.tag))
         holders = {"shard": "" if place is None else str(place), "worker": _worker(held)}
         for kind, holder in holders.items():
@@ -99,7 +99,7 @@ def _happened(entry: tuple[bytes, Any]) -> Event | None:
 
 
 def _reported(entry: tuple[bytes, Any]) -> Event | None:
-    """A migration that a scheduler has reported."""
+    """A migration reported by a scheduler."""
     try:
         fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
         details = {key: fields[key.encode()].decode() for key in ("vm", "source", "destination", "reason")}

@@ -1,7 +1,7 @@
-/* One frame into the accumulators of its minute in one native call; filters.archive.minutes.rollup says what they are.
+/* Folds one frame into the accumulators of its minute in one native call; see filters.archive.minutes.rollup.
 
-   The same figures as numpy's but for the last bits: each sample is added by itself (Welford 1962), where numpy adds
-   sixteen frames at a time (Chan, Golub, LeVeque 1983). */
+The same figures as numpy's except the last bits: each sample is added separately (Welford 1962), while numpy adds
+sixteen frames at a time (Chan, Golub, LeVeque 1983). */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -51,7 +51,7 @@ static void add(const Planes *to, size_t at, double x, float value, int64_t tick
     }
 }
 
-/* The invalid samples; NULL where there is no memory for them. ``rows`` are below ``entities``. */
+/* The invalid samples; NULL if memory is exhausted. ``rows`` are below ``entities``. */
 static PyObject *fold_all(const Planes *to, const Py_buffer *given, size_t metrics, int64_t tick, unsigned mask)
 {
     size_t samples = (size_t)given[VALUES].len / 4, found = 0, room = 0;

@@ -1,8 +1,8 @@
 """Episodes of invalid samples of one resource set of one host (pure).
 
-An episode is a run of invalid samples of one metric of one entity with one code. It is opened by its first sample, goes
-on while the next one comes within 60 s, and is split at midnight UTC, so that retention can drop whole days. Samples
-are written in minutes, as they are closed, so that a minute that is read again after a crash is rewritten as a whole.
+An episode is a run of invalid samples of one metric of one entity with one code. Its first sample opens it, it
+continues while the next one comes within 60 s, and it is split at midnight UTC, so that retention can drop whole days.
+Samples are processed in closed minutes, so that a minute read again after a crash is rewritten as a whole.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from filters.archive.minutes.escape import escape, unescape
 from filters.archive.minutes.values import DAY, Copy, Episode
 
-QUIET_SECONDS = 60.0  #: without an invalid sample, and the episode is over
-COPIES = 20  #: raw values that an episode keeps
-MOST_OPENED = 1000  #: of a host in a minute, all its resource sets together
+QUIET_SECONDS = 60.0  #: without an invalid sample, after which the episode is over
+COPIES = 20  #: raw values kept of an episode
+MOST_OPENED = 1000  #: per host and minute, all its resource sets together
 
 
 class Invalid(NamedTuple):
-    """Invalid samples of a metric of ``entity`` that follow each other within a minute, with one code; ``start`` and
-    ``end`` are when the ticks of the first and the last began, seconds since 1970, ``copies`` are some of the first."""
+    """Consecutive invalid samples of a metric of ``entity`` within a minute, with one code; ``start`` and
+    ``end``: beginning of the first and the last tick, seconds since 1970; ``copies``: some of the first samples."""
 
     start: float
     end: float
@@ -32,8 +32,8 @@ class Invalid(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Changes of a minute, how many samples began no episode because there were too many, and how many episodes
-    began."""
+    """Changes of a minute, the number of samples that opened no episode because there were too many, and the number of
+    opened episodes."""
 
     episodes: list[Episode]
     left_out: int
@@ -41,7 +41,7 @@ class Told(NamedTuple):
 
 
 class _Open:
-    """An episode that may go on."""
+    """An episode that may continue."""
 
     __slots__ = ("code", "copies", "end", "samples", "start")
 
@@ -69,7 +69,7 @@ class Episodes:
         return len(self._open)
 
     def tell(self, invalid: Iterable[Invalid], until: float, most: int = MOST_OPENED) -> Told:
-        """The invalid samples of a minute that ended at ``until``, in the order of ``start``; what they change."""
+        """Take the invalid samples of a minute that ended at ``until``, ordered by ``start``; returns the changes."""
         touched: dict[tuple[int, str], _Open] = {}
         closed: list[Episode] = []
         opened = left_out = 0
@@ -94,7 +94,7 @@ class Episodes:
         return Told([*closed, *(self._row(key, one, True) for key, one in touched.items())], left_out, opened)
 
     def end(self) -> list[Episode]:
-        """All of them are over: the set no longer reports."""
+        """End all episodes: the set no longer reports."""
         rows = [self._row(key, one, False) for key, one in self._open.items()]
         self._open.clear()
         return rows
@@ -111,6 +111,6 @@ class Episodes:
                 for (entity, metric), one in self._open.items()]  # fmt: skip
 
     def restore(self, document: list[Any]) -> None:
-        """Go on from a ``document``."""
+        """Continue from a ``document``."""
         for entity, metric, code, start, end, samples, copies in document:
             self._open[(entity, unescape(metric))] = _Open(code, start, end, samples, [Copy(*copy) for copy in copies])

@@ -10,25 +10,25 @@ from filters.archive.minutes.episodes import MOST_OPENED, Invalid, Told
 from filters.archive.minutes.resource_set import ResourceSet
 from filters.archive.minutes.values import MINUTE, Advance, Batch, Event, HostRow
 
-_KEPT = 3600.0  #: seconds after which one that has vanished is forgotten: longer than any migration
-_MOST = 10_000  #: that have vanished; with more the one that vanished first is forgotten earlier
+_KEPT = 3600.0  #: seconds for which a vanished VM is remembered: longer than any migration
+_MOST = 10_000  #: remembered vanished VMs; beyond that the one that vanished first is dropped earlier
 
 
 class Whereabouts:
-    """Where each VM was seen last, so that one that appears elsewhere is known to have moved.
+    """Last known host of each VM, to detect a move when it appears elsewhere.
 
-    Of all partitions together; seconds are those of minutes, which come roughly in order.
+    Shared by all partitions; seconds are those of minutes, which come roughly in order.
     """
 
     def __init__(self) -> None:
         self._hosts: dict[str, int] = {}
-        self._gone: dict[str, float] = {}  #: since when, the oldest first
+        self._gone: dict[str, float] = {}  #: time of vanishing, the oldest first
 
     def __len__(self) -> int:
         return len(self._hosts)
 
     def appears(self, stable: str, host: int, now: float) -> int | None:
-        """A VM is on ``host``; on which other one it was before, if it was."""
+        """Record a VM on ``host``; returns its previous host if it was on another one."""
         self._forget(now)
         self._gone.pop(stable, None)
         before = self._hosts.get(stable, host)
@@ -56,7 +56,7 @@ class Parts:
     def __init__(self, events: list[Event], whereabouts: Whereabouts) -> None:
         self.events = events
         self._whereabouts = whereabouts
-        self._opened: Counter[tuple[int, int]] = Counter()  #: episodes that began, by host and minute
+        self._opened: Counter[tuple[int, int]] = Counter()  #: opened episodes, by host and minute
         self.minutes: list[Any] = []
         self.episodes: list[Any] = []
         self.hosts: dict[int, HostRow] = {}
@@ -65,14 +65,14 @@ class Parts:
         self.unprovided: list[Any] = []
 
     def batch(self, advance: Advance) -> Batch:
-        """All of it as a transaction of one partition writes it."""
+        """All parts as one batch for the transaction of one partition."""
         return Batch(
             (advance,), (*self.minutes,), (*self.episodes,), (*self.events,), (*self.hosts.values(),),
             (*self.entities,), (*self.metrics,), (*self.unprovided,),
         )  # fmt: skip
 
     def close_set(self, one: ResourceSet, closed: int, percentiles: tuple[str, ...]) -> None:
-        """Take what ``one`` has of minutes before ``closed``, seconds."""
+        """Take the minutes of ``one`` before ``closed``, seconds."""
         over = [key for key in one.minutes if key[1] < closed]
         minutes = sorted([one.minutes.pop(key) for key in over] + [*one.late.values()], key=lambda each: each.minute)
         one.late = {}
@@ -104,14 +104,14 @@ class Parts:
             self.episodes += one.episodes.tell((), closed).episodes
 
     def _tell(self, one: ResourceSet, minute: int, invalid: list[Invalid]) -> Told:
-        """The episodes of a minute: so many of a host, whichever of its resource sets comes first."""
+        """Episodes of a minute, limited per host across its resource sets."""
         opened = self._opened[(one.host, minute)]
         told = one.episodes.tell(invalid, minute + MINUTE, max(0, MOST_OPENED - opened))
         self._opened[(one.host, minute)] += told.opened
         return told
 
     def _moved(self, rows: list[Any]) -> list[Any]:
-        """The same with where a VM was before it appeared here."""
+        """The rows with the previous host of each VM that appeared here."""
         found = []
         for row in rows:
             if row.kind != "vm":
@@ -125,7 +125,7 @@ class Parts:
 
 
 def together(batches: list[Batch]) -> Batch:
-    """Several partitions in one transaction, in ascending order."""
+    """Join several partitions in one transaction, in ascending order."""
     parts = sorted(batches, key=lambda batch: batch.advances[0].partition)
     return Batch(
         tuple(row for one in parts for row in one.advances),

@@ -17,24 +17,24 @@ T = TypeVar("T")
 
 
 class Intake:
-    """Of one partition; ``verifier`` None: signatures are not looked at."""
+    """Intake of one partition; ``verifier`` None: signatures are not checked."""
 
     def __init__(self, number: int, partitions: int, limits: Limits, verifier: Verifier | None, notes: Notes) -> None:
         self.sizes = HostSizes(limits)
         self._number, self._partitions, self._verifier, self._notes = number, partitions, verifier, notes
 
     def frame_in(self, entry: bytes, fields: Any) -> Frame | None:
-        """The frame in an entry; None for what the filter rejects."""
+        """Frame in an entry; None if the filter rejects it."""
         return self.tried(entry, lambda: self._frame_in(fields))
 
     def tried(self, entry: bytes, work: Callable[[], T]) -> T | None:
-        """Result of ``work`` on an entry; None where it cannot be taken, which is an event if the filter does not say
+        """Result of ``work`` on an entry; None if it fails, with an event unless the filter reports
         it."""
         try:
             return work()
         except FrameError:
             return None
-        except Exception as error:  # of whatever kind: all others are to go on
+        except Exception as error:  # of any kind: the other entries must be processed
             self._notes.put_aside("put_aside", entry, f"{type(error).__name__}: {error}")
             return None
 

@@ -1,8 +1,8 @@
 """Inventory of one resource set of one host: entities and columns (pure).
 
-Told in minutes, as they are closed. An entity appears with its first sample and has vanished when a minute of its set
-has no sample of it. What a source has never given of an entity (MISSING from its first sample on, FIRST where it
-appears) is inventory and no episode.
+Updated in closed minutes. An entity appears with its first sample and has vanished when a minute of its set
+has no sample of it. A metric that a source has never provided for an entity (MISSING from its first sample on, FIRST
+when it appears) belongs to the inventory and is not an episode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_METRICS = 64
 
 
 class Change(NamedTuple):
-    """An entity that has appeared, or that has ``vanished`` at a time."""
+    """An entity that has appeared, or ``vanished`` at a time."""
 
     entity: int
     appeared: float
@@ -29,20 +29,20 @@ class Change(NamedTuple):
     vanished: float | None
 
 
-#: Of an entity: when it appeared and was seen last, minutes since 1970, and bit by bit the metrics that were provided.
+#: Of an entity: when it appeared and was last seen, minutes since 1970, and a bit per metric that was provided.
 _KNOWN = np.dtype([("id", "<u8"), ("appeared", "<u4"), ("seen", "<u4"), ("provided", "<u8")])
 
 
 class Inventory:
-    """The entities of one resource set of one host that are there now."""
+    """Current entities of one resource set of one host."""
 
     def __init__(self, host: int, resource_set: int) -> None:
         self._host, self._set = host, resource_set
-        self._known = np.zeros(0, _KNOWN)  #: in the order of their ids
+        self._known = np.zeros(0, _KNOWN)  #: sorted by id
         self._unprovided: set[str] = set()
 
     def provided(self, ids: Ids, metrics: int) -> npt.NDArray[np.bool_]:
-        """bool (n, metrics): what the source had given of these entities before this minute."""
+        """bool (n, metrics): metrics provided by the source for these entities before this minute."""
         places, found = self._find(ids)
         before = np.zeros(len(ids), np.uint64)
         before[found] = self._known["provided"][places[found]]
@@ -51,7 +51,7 @@ class Inventory:
         return given
 
     def see(self, minute: float, ids: Ids, provided: npt.NDArray[np.bool_], whole: bool) -> list[Change]:
-        """The entities of a minute; ``whole``: those that are not among them have vanished."""
+        """Record the entities of a minute; ``whole``: entities not among them have vanished."""
         weights = np.uint64(1) << (np.arange(provided.shape[1], dtype=np.uint64) % np.uint64(_MOST_METRICS))
         masks = np.bitwise_or.reduce(np.where(provided, weights, np.uint64(0)), 1)
         places, found = self._find(ids)
@@ -72,7 +72,7 @@ class Inventory:
         return changes
 
     def _find(self, ids: Ids) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """The places of entities, and which of them are known; the place of one that is not means nothing."""
+        """Places of entities, and which of them are known; the place of an unknown one is meaningless."""
         places = np.searchsorted(self._known["id"], ids)
         if not len(self._known):
             return places, np.zeros(len(ids), bool)
@@ -80,35 +80,35 @@ class Inventory:
         return places, self._known["id"][places] == ids
 
     def _leave(self, gone: npt.NDArray[np.bool_]) -> list[Change]:
-        """Some have vanished, a minute after they were seen last."""
+        """Remove entities as vanished, a minute after they were last seen."""
         leaving, self._known = self._known[gone], self._known[~gone]
         return [
             Change(entity, appeared * 60, seen * 60, seen * 60 + 60.0) for entity, appeared, seen, _ in leaving.tolist()
         ]
 
     def never(self, metrics: Iterable[str], since: float) -> list[Unprovided]:
-        """Metrics that a source does not provide, without those that were reported already."""
+        """Metrics that a source does not provide, without those already reported."""
         fresh = [metric for metric in metrics if metric not in self._unprovided]
         self._unprovided.update(fresh)
         return [Unprovided(self._host, self._set, metric, since) for metric in fresh]
 
     def end(self) -> list[Change]:
-        """All of them have vanished: the set no longer reports."""
+        """All entities have vanished: the set no longer reports."""
         return self._leave(np.ones(len(self._known), bool))
 
     def document(self) -> list[Any]:
-        """For ``restore``: the entities as bytes, and the metrics that are not provided."""
+        """For ``restore``: the entities as bytes, and the metrics not provided."""
         return [self._known.tobytes(), sorted(map(escape, self._unprovided))]
 
     def restore(self, document: list[Any]) -> None:
-        """Go on from a ``document``."""
+        """Continue from a ``document``."""
         known, unprovided = document
         self._known = np.frombuffer(known, _KNOWN).copy()
         self._unprovided = set(map(unescape, unprovided))
 
 
 def rows(host: int, resource_set: int, changes: Sequence[Change], table: Table | None) -> list[EntityEpoch]:
-    """The rows of the changes; an entity that no table has named yet has no names."""
+    """Rows of the changes; an entity not named in any table yet has no names."""
     named: dict[int, Entity] = {} if table is None else {one.id: one for one in table.entities}
     found = []
     for change in changes:

@@ -16,10 +16,10 @@ _S = Statistic
 
 
 def combine(stack: npt.NDArray[np.floating]) -> Floats:
-    """One rollup of several that follow each other: parts x statistics x … -> statistics x ….
+    """One rollup of several consecutive ones: parts x statistics x … -> statistics x ….
 
-    Counts add up; mean and deviation as in Chan, Golub and LeVeque (1979); ``last`` is that of the last part that has
-    one. Percentiles cannot be merged, so they are left out (see ``coarser``).
+    Counts are added; mean and deviation as in Chan, Golub and LeVeque (1979); ``last`` is that of the last part that
+    has one. Percentiles cannot be merged, so they are omitted (see ``coarser``).
     """
     parts = stack.astype(np.float64)
     valid = np.nan_to_num(parts[:, _S.VALID])
@@ -33,7 +33,7 @@ def combine(stack: npt.NDArray[np.floating]) -> Floats:
     made[_S.COUNT] = np.where(counted, np.nan_to_num(parts[:, _S.COUNT]).sum(0), np.nan)
     made[_S.VALID] = np.where(counted, total, np.nan)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # all of a column may be NaN
+        warnings.simplefilter("ignore", RuntimeWarning)  # a whole column may be NaN
         made[_S.LOW], made[_S.HIGH] = np.nanmin(parts[:, _S.LOW], 0), np.nanmax(parts[:, _S.HIGH], 0)
     made[_S.MEAN] = np.where(total > 0, mean, np.nan)
     made[_S.DEVIATION] = np.where(total > 0, np.sqrt(squares / some), np.nan)
@@ -43,8 +43,8 @@ def combine(stack: npt.NDArray[np.floating]) -> Floats:
 
 
 def merge(known: MinuteMatrix, more: MinuteMatrix) -> MinuteMatrix:
-    """A matrix with what came later; entities that only one of them has are kept. ``last`` is that of the newer tick,
-    and stays where both are of the same; the percentile stays unless both have sketches."""
+    """A matrix merged with a later one; entities in only one of them are kept. ``last`` is from the newer tick,
+    unchanged if both have the same; the percentile is unchanged unless both have sketches."""
     ids = np.union1d(known.ids, more.ids)
     parts = _side_by_side((known, more), ids)
     values = combine(parts if known.tick < more.tick else parts[::-1])
@@ -56,7 +56,7 @@ def merge(known: MinuteMatrix, more: MinuteMatrix) -> MinuteMatrix:
 
 
 def coarser(minutes: Iterable[MinuteMatrix], level: int) -> Iterator[MinuteMatrix]:
-    """Minutes of one series as matrices of a longer level, the percentiles from their sketches."""
+    """Merge minutes of one series into matrices of a longer level, with percentiles from their sketches."""
     in_order = sorted(minutes, key=lambda one: one.minute)
     for began, group in groupby(in_order, lambda one: one.minute - one.minute % level):
         parts = tuple(group)
@@ -75,7 +75,7 @@ def _side_by_side(parts: Sequence[MinuteMatrix], ids: Ids) -> Floats:
 
 
 def _sketched(parts: Sequence[MinuteMatrix], values: Floats, ids: Ids) -> bytes | None:
-    """The sketch of all parts; its percentiles go into ``values``."""
+    """Sketch of all parts; its percentiles are written to ``values``."""
     sketch = added(Sketch.decode(one.sketch) for one in parts if one.sketch)
     if sketch is None:
         return None

@@ -21,7 +21,7 @@ _Given = npt.NDArray[np.bool_]
 
 
 class _Marked(NamedTuple):
-    """The invalid samples of a frame, as ``rollup.INVALID`` has them."""
+    """Invalid samples of a frame, as ``rollup.INVALID``."""
 
     time: float
     ids: bytes  #: of all rows
@@ -29,7 +29,7 @@ class _Marked(NamedTuple):
 
 
 class Minute:
-    """``first`` is the oldest stream entry that it holds a frame of; ``late``: it was closed before; ``kept`` are the
+    """``first``: oldest stream entry with a frame in it; ``late``: it was closed before; ``kept``:
     columns that may get percentiles."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Minute:
         self._marked: list[_Marked] = []
 
     def add(self, frame: Frame, time: float, now: int) -> None:
-        """Add a frame of samples whose tick began at ``time``; ``now`` is of its entry, in milliseconds."""
+        """Add a frame of samples with a tick that began at ``time``; ``now``: time of its entry, in milliseconds."""
         invalid = self.rollup.add(frame.tick, frame.ids, frame.values, frame.codes)
         if invalid:
             ids = self._marked[-1].ids if self._marked else frame.ids
@@ -49,7 +49,7 @@ class Minute:
         numbers.extend(self.spans, frame.sequence, frame.made, frame.samples, now)
 
     def matrix(self, percentiles: Iterable[int]) -> MinuteMatrix:
-        """Matrix to write of it, with percentiles of these columns."""
+        """Matrix to write, with percentiles of these columns."""
         rollup = self.rollup
         rollup.keep_only(percentiles)
         late = rollup.samples if self.late else 0
@@ -58,8 +58,8 @@ class Minute:
         return MinuteMatrix(self.series, self.minute, rollup.tick, rollup.ids, rollup.planes(), late, sketch=kept)
 
     def invalid(self, before: _Given, provided: _Given, names: tuple[str, ...]) -> list[Invalid]:
-        """The invalid samples in the order in which they begin, but those that are no fault: MISSING where the source
-        has not ``provided`` anything by now, FIRST where it had not ``before`` this minute."""
+        """Invalid samples ordered by their beginning, without those that are not faults: MISSING if the source
+        has not ``provided`` any value so far, FIRST if it had not ``before`` this minute."""
         times, rows, columns, codes, values = self._all_marked()
         wanted = ((codes != MISSING) | provided[rows, columns]) & ((codes != FIRST) | before[rows, columns])
         if not wanted.any():
@@ -81,13 +81,13 @@ class Minute:
         ]  # fmt: skip
 
     def missing(self) -> set[int]:
-        """Columns in which a sample was MISSING."""
+        """Columns with a MISSING sample."""
         found = np.frombuffer(b"".join([one.samples for one in self._marked]), INVALID)
         cells = found["cell"][found["code"] == MISSING]
         return set(np.unique(cells % self.rollup.metrics).tolist())
 
     def _all_marked(self) -> tuple[npt.NDArray[Any], ...]:
-        """Times, rows in the rollup, columns, codes and values of all invalid samples, in the order of their ticks."""
+        """Times, rows in the rollup, columns, codes and values of all invalid samples, ordered by tick."""
         marked = sorted(self._marked, key=lambda one: one.time)
         found = np.frombuffer(b"".join([one.samples for one in marked]), INVALID)
         counts = [len(one.samples) // INVALID.itemsize for one in marked]

@@ -13,7 +13,7 @@ _LONGEST_REASON = 300
 
 
 class _Loss(NamedTuple):
-    """Key of losses that are recorded together."""
+    """Key of losses recorded together."""
 
     kind: str
     reason: str
@@ -23,39 +23,39 @@ class _Loss(NamedTuple):
 
 
 class Notes:
-    """Of one partition, by its number; ``tell`` answers all that was noted since it was asked last."""
+    """Notes of one partition, by its number; ``tell`` returns all notes since its last call."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
         self._events: list[Event] = []
-        self._lost: dict[_Loss, tuple[int, int, int, int]] = {}  #: since when, first number, samples, frames
+        self._lost: dict[_Loss, tuple[int, int, int, int]] = {}  #: time, first number, samples, frames
 
     def note(self, event: Event) -> None:
-        """An event as it is."""
+        """Record a complete event."""
         self._events.append(event)
 
     def of_entry(self, kind: str, entry: bytes, details: Mapping[str, str], host: int | None = None) -> None:
-        """Something about an entry of the stream, at whose time it happened."""
+        """Record an event about a stream entry, with the entry's time."""
         self.note(Event(parse(entry)[0] / 1000.0, kind, host, None, {"partition": self._partition, **details}))
 
     def put_aside(self, kind: str, entry: bytes, reason: str, host: int | None = None) -> None:
-        """An entry that is not taken, and why."""
+        """Record an entry that was not taken, with the reason."""
         self.of_entry(kind, entry, {"entry": entry.decode(), "reason": ascii(reason)[:_LONGEST_REASON]}, host)
 
     def restarted(self, frame: Frame, now: int) -> None:
-        """A resource set began another epoch with this frame; ``now`` in milliseconds of the stream's ids."""
+        """Record that this frame began another epoch of its set; ``now`` in milliseconds of the stream's ids."""
         details = {"resource_set": frame.resource_set, "epoch": str(frame.epoch)}
         self.note(Event(now / 1000.0, "restart", frame.host, None, details))
 
     def lose(self, kind: str, frame: Frame, now: int, samples: int, frames: int = 1, reason: str = "") -> None:
-        """Samples that are known by ``frame`` to be lost: one event of a kind, reason and epoch each time that it is
-        reported, however many frames."""
+        """Record samples that ``frame`` shows to be lost: one event per kind, reason and epoch in each report,
+        however many frames."""
         key = _Loss(kind, reason, frame.host, frame.resource_set, frame.epoch)
         first, sequence, before, several = self._lost.get(key, (now, frame.sequence, 0, 0))
         self._lost[key] = first, sequence, before + samples, several + frames
 
     def tell(self) -> list[Event]:
-        """All events, which are forgotten here."""
+        """Return all events and clear them."""
         told = self._events + [_lost(key, *what) for key, what in self._lost.items()]
         self._events = []
         self._lost.clear()
@@ -66,5 +66,5 @@ def _lost(key: _Loss, first: int, sequence: int, samples: int, frames: int) -> E
     details: dict[str, Any] = {"resource_set": key.resource_set, "epoch": str(key.epoch), "samples": samples}
     if key.reason:
         details["reason"] = key.reason
-    details |= {"frames": frames, "first": sequence}  # the first is in one event only, so no two are the same
+    details |= {"frames": frames, "first": sequence}  # the first is in one event only, so no two are equal
     return Event(first / 1000.0, key.kind, key.host, None, details)

@@ -18,7 +18,7 @@ from filters.archive.minutes.values import EntityEpoch, Event, MetricDefinition,
 
 
 class ResourceSet:
-    """``numbers`` by epoch; ``minutes`` are open, by series and minute, those that came late under ``late``."""
+    """``numbers`` by epoch; open ``minutes`` by series and minute, late ones under ``late``."""
 
     def __init__(self, host: int, resource_set: int) -> None:
         self.host, self.resource_set = host, resource_set
@@ -29,10 +29,10 @@ class ResourceSet:
         self.episodes = Episodes(host, resource_set)
         self.inventory = Inventory(host, resource_set)
         self.table: Table | None = None
-        self.defined: set[int] = set()  #: schemas whose metrics were written
+        self.defined: set[int] = set()  #: schemas with metrics already written
         self.archived = 0  #: samples, of all epochs
-        self.gap = self.made = 0  #: samples that will never be, and that were made, of epochs that are forgotten
-        self.unwritten = 0  #: samples of minutes that are closed but not known to be durable
+        self.gap = self.made = 0  #: samples never to arrive, and made samples, of forgotten epochs
+        self.unwritten = 0  #: samples of closed minutes not known to be durable
         self._unnamed: dict[int, Change] = {}
 
     @property
@@ -42,22 +42,22 @@ class ResourceSet:
 
     @property
     def open_samples(self) -> int:
-        """Samples that are in memory alone."""
+        """Samples only in memory."""
         return sum(minute.rollup.samples for held in (self.minutes, self.late) for minute in held.values())
 
     @property
     def newest(self) -> int:
-        """When its newest entry came, milliseconds."""
+        """Time of its newest entry, milliseconds."""
         return max(self.heard.values(), default=0)
 
     @property
     def is_durable(self) -> bool:
-        """Whether nothing of it is in memory alone."""
+        """Whether none of its data is only in memory."""
         return not (self.minutes or self.late or self.unwritten)
 
     @property
     def books(self) -> Archived:
-        """Account of all samples that were made since the first frame was seen."""
+        """Account of all samples made since the first frame seen."""
         epoch = max(self.heard, key=self.heard.__getitem__, default=0)
         known = self.numbers.values()
         return Archived(
@@ -68,7 +68,7 @@ class ResourceSet:
         )  # fmt: skip
 
     def forget(self, before: int) -> list[int]:
-        """Let the epochs go that have not reported since ``before``, milliseconds; which."""
+        """Forget the epochs that have not reported since ``before``, milliseconds; returns them."""
         gone = [epoch for epoch, heard in self.heard.items() if heard < before]
         for epoch in gone:
             known = self.numbers.pop(epoch)
@@ -78,20 +78,20 @@ class ResourceSet:
         return gone
 
     def spans(self, epoch: int) -> list[Span]:
-        """The frames of an epoch that are in memory alone."""
+        """Frames of an epoch that are only in memory."""
         return [span for (series, _), minute in self.minutes.items() if series.epoch == epoch for span in minute.spans]
 
     def learn(self, table: Table) -> None:
-        """A table of the stream, or the one that the filter keeps."""
+        """Learn a table from the stream, or the one kept by the filter."""
         self.table = merge(self.table, table)
 
     def names(self, columns: int) -> tuple[str, ...]:
-        """The metrics by column; one that no table has named is called by its place."""
+        """Metrics by column; a column without a name in any table gets its place as the name."""
         known = () if self.table is None else tuple(metric.name for metric in self.table.metrics)
         return known if len(known) == columns else tuple(f"column {place}" for place in range(columns))
 
     def percentiles(self, columns: int, patterns: Sequence[str]) -> Sequence[int]:
-        """The columns of metrics that a pattern SET.METRIC names; all of them while no table has named them."""
+        """Columns of metrics that match a pattern SET.METRIC; all columns until a table names them."""
         parts = [pattern.partition(".") for pattern in patterns]
         here = [metric for name, _, metric in parts if name == "*" or resource_set_id(name) == self.resource_set]
         if not here or self.table is None:
@@ -99,7 +99,7 @@ class ResourceSet:
         return [n for n, name in enumerate(self.names(columns)) if any(fnmatchcase(name, metric) for metric in here)]
 
     def definitions(self, schema: int) -> list[MetricDefinition]:
-        """The columns of a schema, once."""
+        """Column definitions of a schema, once."""
         table = self.table
         if table is None or schema in self.defined:
             return []
@@ -112,7 +112,7 @@ class ResourceSet:
         ]
 
     def changed(self, changes: list[Change]) -> list[EntityEpoch]:
-        """The rows of entities that came or went, and of those that have got their names since they came."""
+        """Rows of entities that came or went, and of those named since they came."""
         if not changes and not self._unnamed:
             return []
         named = set() if self.table is None else {entity.id for entity in self.table.entities}
@@ -126,13 +126,13 @@ class ResourceSet:
         return inventory.rows(self.host, self.resource_set, [*older, *changes], self.table)
 
     def gap_event(self, epoch: int, hole: Span, now: int, reason: str) -> Event:
-        """Event that reports frames of a hole that will never be in the archive."""
+        """Event for frames of a hole that will never be in the archive."""
         details = {"resource_set": self.resource_set, "epoch": str(epoch), "samples": hole.samples, "reason": reason}
         frames = {"frames": hole.high - hole.low + 1, "first": hole.low}
         return Event(now / 1000.0, "gap", self.host, None, {**details, **frames})
 
     def document(self) -> list[Any]:
-        """For ``restore``: what is durable with this commit."""
+        """For ``restore``: the state that is durable with this commit."""
         numbers = {
             epoch: [self.heard[epoch], known.without(self.spans(epoch)).document()]
             for epoch, known in self.numbers.items()
@@ -141,7 +141,7 @@ class ResourceSet:
         return [self.host, self.resource_set, numbers, self.archived, self.gap, self.made, *told]
 
     def restore(self, document: list[Any]) -> None:
-        """Go on from a ``document``."""
+        """Continue from a ``document``."""
         _, _, found, self.archived, self.gap, self.made, episodes, entities = document
         for epoch, (heard, known) in found.items():
             self.heard[epoch], self.numbers[epoch] = heard, Numbers.restore(known)

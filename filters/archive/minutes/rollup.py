@@ -1,8 +1,8 @@
 """Rollup of one minute: accumulators per entity and metric, as arrays (pure).
 
-A frame is folded in by ``_fold.c``, where that could be compiled (``acquisition.compiled``); else, and where samples
-are kept for percentiles, frames are gathered and folded in several at a time by numpy. The order in which frames come
-changes nothing but the last bits of mean and sum of squares; the newest valid value is that of the newest tick.
+A frame is folded in by ``_fold.c``, if that could be compiled (``acquisition.compiled``); otherwise, and if samples
+are kept for percentiles, frames are gathered and folded in several at a time by numpy. The order of frames affects
+only the last bits of mean and sum of squares; the newest valid value is that of the newest tick.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from filters.archive.minutes import sketch
 from filters.archive.minutes.sketch import Sketch
 from filters.archive.minutes.values import Floats, Ids, Statistic
 
-_TOGETHER = 16  #: frames; one call of numpy costs as much as some thousand values
+_TOGETHER = 16  #: frames; a call of numpy costs as much as some thousand values
 _NO_TICK = np.iinfo(np.int64).min
-#: An invalid sample of a frame: its place, row by row, its code and its value as it was.
+#: An invalid sample of a frame: its place, row by row, its code and its original value.
 INVALID = np.dtype([("cell", "<u4"), ("code", "<u4"), ("value", "<f4")])
 
 
@@ -40,9 +40,9 @@ FOLD = _native()
 
 
 class Rollup:
-    """Accumulators of ``metrics`` columns; rows are entities in the order in which they came.
+    """Accumulators of ``metrics`` columns; rows are entities in order of arrival.
 
-    The samples of the columns ``kept`` stay as they are until ``planes`` makes percentiles of them.
+    Samples of the ``kept`` columns are stored unchanged until ``planes`` computes percentiles from them.
     """
 
     def __init__(self, metrics: int, kept: Sequence[int] = ()) -> None:
@@ -54,9 +54,9 @@ class Rollup:
         self.tick = _NO_TICK  #: the newest
         self._ids = np.zeros(0, np.uint64)
         self._rows: dict[int, int] = {}
-        self._known = b""  #: ids of the frames that wait
+        self._known = b""  #: ids of the waiting frames
         self._where: npt.NDArray[np.intp] = np.zeros(0, np.intp)  #: their rows
-        self._rows_given: bytes | npt.NDArray[np.intp] = b""  #: the same, empty where one follows the other
+        self._rows_given: bytes | npt.NDArray[np.intp] = b""  #: the same, empty if rows are consecutive
         self._fold_one = None if kept else FOLD
         self._waiting: list[tuple[int, Floats]] = []
         self._count = np.zeros((0, metrics))
@@ -69,8 +69,8 @@ class Rollup:
         self._last_tick = np.full((0, metrics), _NO_TICK, np.int64)
 
     def add(self, tick: int, ids: bytes, values: bytes, codes: bytes = b"") -> bytes:
-        """Add a frame of n entities: ``ids`` are uint64, ``values`` float32 (n, metrics), ``codes`` uint8 as many, or
-        none; its invalid samples, one ``INVALID`` after the other."""
+        """Add a frame of n entities: ``ids`` are uint64, ``values`` float32 (n, metrics), ``codes`` uint8 (n, metrics)
+        or empty. Returns its invalid samples as concatenated ``INVALID`` records."""
         if ids != self._known:
             self._fold()
             self._known, self._where = ids, self.rows_of(ids)
@@ -101,17 +101,17 @@ class Rollup:
 
     @property
     def ids(self) -> Ids:
-        """The entities, uint64."""
+        """Entities, uint64."""
         return self._ids
 
     @property
     def valid(self) -> npt.NDArray[np.float64]:
-        """How many valid samples each cell has."""
+        """Number of valid samples of each cell."""
         self._fold()
         return self._valid
 
     def planes(self) -> Floats:
-        """float32 (len(Statistic), n, metrics), NaN where there is no value."""
+        """float32 (len(Statistic), n, metrics), NaN for missing values."""
         self._fold()
         some = self._valid > 0
         found = np.full((len(Statistic), *self._count.shape), np.nan, np.float32)
@@ -128,14 +128,14 @@ class Rollup:
         return found
 
     def keep_only(self, columns: Iterable[int]) -> None:
-        """Forget the samples of other columns than these."""
+        """Drop the samples of all other columns."""
         self._fold()
         chosen = np.isin(self._columns, list(columns))
         self._columns = self._columns[chosen]
         self._kept = [(where, part[:, :, chosen]) for where, part in self._kept] if chosen.any() else []
 
     def sketch(self) -> Sketch | None:
-        """The samples of the kept columns, for the percentiles of longer times; None without such columns."""
+        """Samples of the kept columns, for percentiles over longer times; None without such columns."""
         self._fold()
         return sketch.of_values(self._ids, self._columns, self._samples()) if self._kept else None
 
@@ -149,7 +149,7 @@ class Rollup:
         return made
 
     def rows_of(self, data: bytes) -> npt.NDArray[np.intp]:
-        """The rows of entities, those that are new included: ``data`` are n uint64."""
+        """Rows of entities, including new ones: ``data`` are n uint64."""
         ids, rows = np.frombuffer(data, "<u8"), self._rows
         fresh = [key for key in dict.fromkeys(ids.tolist()) if key not in rows]
         if fresh:
@@ -178,12 +178,12 @@ class Rollup:
         self._waiting = []
         if len(set(self._where.tolist())) == len(self._where):
             self._merge(self._where, ticks, stack)
-        else:  # an entity that is there twice in one frame: its rows come one after the other
+        else:  # an entity twice in one frame: its rows are added one after the other
             for row, place in enumerate(self._where):
                 self._merge(np.array([place]), ticks, stack[:, row : row + 1])
 
     def _merge(self, where: npt.NDArray[np.intp], ticks: npt.NDArray[np.int64], stack: Floats) -> None:
-        """Chan, Golub, LeVeque 1983, (2.1): two sets of samples become one."""
+        """Chan, Golub, LeVeque 1983, (2.1): merge two sets of samples."""
         good = np.isfinite(stack)
         if len(self._columns):
             kept = np.where(good, stack, np.float32("nan"))[:, :, self._columns]

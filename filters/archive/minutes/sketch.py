@@ -1,9 +1,9 @@
 """Quantile sketch: counts of values in logarithmic buckets; mergeable (pure).
 
 After Masson, Rim, Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees" (2019):
-bucket i holds what lies in (gamma^(i-1), gamma^i], and its value is 2 gamma^i / (gamma + 1), so a percentile is off by
-1% of itself at most, however many sketches were added up. Buckets of negative values are those of their magnitudes,
-negated; what is smaller than 1e-30 counts as 0. No buckets are given up: all of float32 has 6,400.
+bucket i holds values in (gamma^(i-1), gamma^i], and its value is 2 gamma^i / (gamma + 1), so the error of a percentile
+is at most 1% of it, however many sketches were added. Buckets of negative values are those of their magnitudes,
+negated; magnitudes below 1e-30 count as 0. No buckets are dropped: all of float32 has 6,400.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy.typing as npt
 
 from filters.archive.minutes.values import Floats, Ids
 
-ERROR = 0.01  #: of a percentile, relative
+ERROR = 0.01  #: relative, of a percentile
 _GAMMA = (1 + ERROR) / (1 - ERROR)
 _LOG_GAMMA = float(np.log(_GAMMA))
 _SMALLEST = 1e-30
-_ZERO = int(np.ceil(np.log(_SMALLEST) / _LOG_GAMMA)) - 1  #: bucket i of positive values is numbered i - _ZERO >= 1
+_ZERO = int(np.ceil(np.log(_SMALLEST) / _LOG_GAMMA)) - 1  #: bucket i of positive values has number i - _ZERO >= 1
 
 
 class Sketch(NamedTuple):
-    """Of cells (entity, metric), sorted by entity, place and bucket: how many values lie in a bucket.
+    """Cells (entity, metric), sorted by entity, place and bucket: number of values per bucket.
 
-    One row per bucket that holds any: ``entities`` uint64, ``places`` int16 (the column of the metric), ``buckets``
+    One row per non-empty bucket: ``entities`` uint64, ``places`` int16 (the column of the metric), ``buckets``
     int16 in the order of their values, ``counts`` uint32.
     """
 
@@ -36,13 +36,13 @@ class Sketch(NamedTuple):
     counts: npt.NDArray[np.uint32]
 
     def encode(self) -> bytes:
-        """As bytes: 8 + 2 + 2 + 4 per row, column after column, little-endian."""
+        """Bytes: 8 + 2 + 2 + 4 per row, column by column, little-endian."""
         columns: tuple[npt.NDArray[Any], ...] = self
         return b"".join(column.astype(kind).tobytes() for column, kind in zip(columns, _KINDS, strict=True))
 
     @classmethod
     def decode(cls, data: bytes) -> Sketch:
-        """Sketch that ``encode`` was given."""
+        """Inverse of ``encode``."""
         rows, at, columns = len(data) // _WIDTH, 0, list[npt.NDArray[Any]]()
         for kind in _KINDS:
             columns.append(np.frombuffer(data, kind, rows, at))
@@ -50,7 +50,7 @@ class Sketch(NamedTuple):
         return cls(*columns)
 
     def percentiles(self, ids: Ids, metrics: int) -> Floats:
-        """float32 (entities, metrics) by nearest rank; NaN where there is no value. ``ids`` are sorted."""
+        """float32 (entities, metrics) by nearest rank; NaN if there is no value. ``ids`` are sorted."""
         made = np.full((len(ids), metrics), np.nan, np.float32)
         if not len(self.counts):
             return made
@@ -72,8 +72,8 @@ _WIDTH = sum(np.dtype(kind).itemsize for kind in _KINDS)
 
 
 def rank_of(counts: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
-    """The nearest rank of the 95th percentile of so many values, 1 for the lowest: the smallest that is 0.95 n or
-    more, in whole numbers."""
+    """Nearest rank of the 95th percentile of ``counts`` values, 1 for the lowest: the smallest integer that is at least
+    0.95 n."""
     return (counts.astype(np.int64) * 19 + 19) // 20
 
 
@@ -84,7 +84,7 @@ def of_values(ids: Ids, places: npt.NDArray[np.int16], values: Floats) -> Sketch
 
 
 def added(sketches: Iterable[Sketch]) -> Sketch | None:
-    """The sketch of all values together; None of none."""
+    """Sketch of all values together; None without sketches."""
     all_of_them = tuple(sketches)
     if len(all_of_them) < 2:
         return all_of_them[0] if all_of_them else None

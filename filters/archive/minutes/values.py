@@ -1,7 +1,7 @@
 """Values written to the archive: one per row, one ``Batch`` per transaction.
 
 Times are seconds since 1970 (UTC). Ids (hosts, entities, epochs, commit ids) are unsigned 64-bit numbers as on the
-wire; the store maps them to what SQL has. Text may be any ``str``: NUL and lone surrogates are kept by a reversible
+wire; the store maps them to SQL types. Text may be any ``str``: NUL and lone surrogates are kept by a reversible
 escape (``filters.archive.minutes.escape``).
 """
 
@@ -21,20 +21,20 @@ MINUTE, FIVE_MINUTES, HOUR, DAY = 60, 300, 3600, 86400
 
 
 class Statistic(enum.IntEnum):
-    """The planes of a rollup. The names are the columns in SQL."""
+    """Planes of a rollup. The names are the columns in SQL."""
 
     COUNT = 0  #: samples, valid or not
-    VALID = 1  #: samples that the other figures are of
+    VALID = 1  #: samples used by the other figures
     MEAN = 2
     DEVIATION = 3  #: of the population: sqrt(M2 / valid)
     LOW = 4
     HIGH = 5
     LAST = 6  #: the newest valid value, by tick
-    P95 = 7  #: by nearest rank, where configured; samples that came late are not in it
+    P95 = 7  #: by nearest rank, if configured; without late samples
 
 
 class Series(NamedTuple):
-    """Key of a rollup. A change of the schema begins another series."""
+    """Key of a rollup. A change of the schema begins a new series."""
 
     host: int
     resource_set: int  #: acquisition.model.metric.resource_set_id
@@ -43,25 +43,25 @@ class Series(NamedTuple):
 
 
 class MinuteMatrix(NamedTuple):
-    """One minute of all entities of a resource set, or 5 minutes or an hour of them.
+    """One minute of all entities of a resource set, or 5 minutes or an hour.
 
-    Written again under the same series and minute it is merged into what is there: counts add up, mean and deviation
-    as in Chan's formula, low and high; ``last`` is that of the newer ``tick``. So a late frame is written as a matrix
-    of its own samples alone, with ``late`` as the number of them.
+    Written again under the same series and minute, it is merged into the existing row: counts are added, mean and
+    deviation by Chan's formula, low and high; ``last`` is from the newer ``tick``. So a late frame is written as a
+    matrix of its own samples only, with their number in ``late``.
     """
 
     series: Series
-    minute: int  #: when it began, seconds since 1970, a multiple of 60
-    tick: int  #: the newest tick in it, which orders ``last``; of longer ones the newest minute
+    minute: int  #: its beginning, seconds since 1970, a multiple of 60
+    tick: int  #: its newest tick, which orders ``last``; for longer levels the newest minute
     ids: Ids  #: entities
     values: Floats  #: len(Statistic) x entities x metrics, NaN where missing
-    late: int = 0  #: samples that came after the minute was closed
-    passed_on: bool = False  #: a minute that is in the coarser levels
-    sketch: bytes | None = None  #: ``filters.archive.minutes.sketch`` of the metrics that get percentiles
+    late: int = 0  #: samples that arrived after the minute was closed
+    passed_on: bool = False  #: the minute is in the coarser levels
+    sketch: bytes | None = None  #: ``filters.archive.minutes.sketch`` of the metrics with percentiles
 
 
 class Copy(NamedTuple):
-    """An invalid sample as it was; ``value`` is NaN where there was none."""
+    """An invalid sample with its original ``value``; NaN if there was none."""
 
     time: float
     value: float
@@ -70,8 +70,8 @@ class Copy(NamedTuple):
 class Episode(NamedTuple):
     """A run of invalid samples of one metric of one entity with one code.
 
-    The first six fields, with the UTC day of ``start``, are its key: written again the newer state replaces the older
-    one, whole. An episode that goes on over midnight UTC is closed there and another one opened.
+    The first six fields, with the UTC day of ``start``, are its key: when written again, the newer state replaces the
+    older one completely. An episode that spans midnight UTC is closed there and another one opened.
     """
 
     host: int
@@ -89,7 +89,7 @@ class Episode(NamedTuple):
 class Event(NamedTuple):
     """Something that happened; the same event written twice is one row.
 
-    ``kind`` is a word (docs/archive.md has all of them); ``details`` is what JSON can hold (a NaN becomes null).
+    ``kind`` is a word (see docs/archive.md for all of them); ``details`` must be valid JSON (NaN becomes null).
     """
 
     time: float
@@ -100,7 +100,7 @@ class Event(NamedTuple):
 
 
 class HostRow(NamedTuple):
-    """A host by its name; ``first`` and ``seen`` widen what is known."""
+    """A host by its name; ``first`` and ``seen`` widen existing rows."""
 
     host: int
     name: str
@@ -111,7 +111,7 @@ class HostRow(NamedTuple):
 class EntityEpoch(NamedTuple):
     """An entity on a host, from when it appeared to when it vanished. Key: entity and host.
 
-    Written again it widens ``appeared`` and ``seen`` and sets ``vanished``; names are kept.
+    When written again, it widens ``appeared`` and ``seen`` and sets ``vanished``; names are kept.
     A VM that moved is another entity with the same ``stable`` and ``moved_from``.
     """
 
@@ -125,7 +125,7 @@ class EntityEpoch(NamedTuple):
     appeared: float
     seen: float
     vanished: float | None = None
-    moved_from: int | None = None  #: the host on which it was before
+    moved_from: int | None = None  #: the previous host
     labels: Mapping[str, str] = {}
 
 
@@ -144,7 +144,7 @@ class MetricDefinition(NamedTuple):
 
 
 class Unprovided(NamedTuple):
-    """A metric that a source never provides on a host: inventory, and no episode."""
+    """A metric that a source never provides on a host: inventory, not an episode."""
 
     host: int
     resource_set: int
@@ -153,7 +153,7 @@ class Unprovided(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run of an experiment; written again its end and figures are set."""
+    """A run of an experiment; when written again, its end and figures are set."""
 
     name: str
     started: float
@@ -163,7 +163,7 @@ class Run(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The newest sequence number of (host, resource set, epoch) whose samples are in the archive."""
+    """The newest sequence number of (host, resource set, epoch) with samples in the archive."""
 
     host: int
     resource_set: int
@@ -172,29 +172,29 @@ class Position(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """How far a partition is in the archive. ``commit_id`` 0: nothing of it is."""
+    """Progress of a partition in the archive. ``commit_id`` 0: nothing archived yet."""
 
     partition: int
     commit_id: int = 0
-    entry: str = "0-0"  #: the oldest stream entry that an open minute still needs
+    entry: str = "0-0"  #: oldest stream entry still needed by an open minute
     state: bytes = b""  #: filters.archive.following.state
     positions: tuple[Position, ...] = ()
 
 
 class Advance(NamedTuple):
-    """A partition goes on from the commit ``previous`` to ``commit_id``; ``positions`` are those that changed."""
+    """A partition advances from the commit ``previous`` to ``commit_id``; ``positions`` are the changed ones."""
 
     partition: int
-    previous: int  #: commit_id as ``Store.cursors`` or the last commit had it; 0: the first
+    previous: int  #: commit_id from ``Store.cursors`` or the last commit; 0: the first
     commit_id: int  #: fresh and random, not 0
     entry: str
     state: bytes = b""
     positions: tuple[Position, ...] = ()
-    forgotten: tuple[Position, ...] = ()  #: of epochs that are over: their rows are removed
+    forgotten: tuple[Position, ...] = ()  #: of ended epochs: their rows are removed
 
 
 class Batch(NamedTuple):
-    """Batch written by one transaction, completely or not at all."""
+    """Written by one transaction, completely or not at all."""
 
     advances: tuple[Advance, ...]  #: in ascending order of partitions
     minutes: tuple[MinuteMatrix, ...] = ()

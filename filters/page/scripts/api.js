@@ -1,4 +1,4 @@
-// Asking the service: JSON in, errors with the service's own words out.
+// Requests to the service: returns JSON, throws errors with the service's own text.
 
 import { byId, setText } from "./dom.js";
 
@@ -9,7 +9,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** The response of a path, after the token was asked for where needed. Throws ServiceError, TypeError (network). */
+/** The response of a path, after asking for the token if needed. Throws ServiceError, TypeError (network). */
 export async function request(path, options = {}) {
   for (;;) {
     const used = authorization();
@@ -37,7 +37,7 @@ async function detailOf(response) {
   }
 }
 
-// The bearer token, where the service asks for one: in memory only, gone when the page is closed.
+// The bearer token, if the service requires one: in memory only, gone when the page is closed.
 
 let token = "";
 let asking = null;
@@ -45,7 +45,7 @@ let asking = null;
 /** Headers of a request. */
 const authorization = () => (token ? { Authorization: `Bearer ${token}` } : {});
 
-/** Ask the person for the token; all who need it meanwhile wait for the same answer. */
+/** Ask the user for the token; concurrent callers share the same dialog. */
 function askForToken() {
   asking ??= new Promise((resolve) => {
     const dialog = byId("ask-token");

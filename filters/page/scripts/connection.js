@@ -1,17 +1,17 @@
-// Whether what is shown is current, and saying so when it is not: live, incomplete, blind, stale, trouble, disconnected.
+// Whether the page is current, and a notice if not: live, incomplete, blind, stale, trouble, disconnected.
 
 import { byId, setText } from "./dom.js";
 import { age, printable } from "./text.js";
 
 const LEAST_STALE_SECONDS = 3;
 
-/** Returns what the stream reports to. Time is the browser's monotonic clock: clocks of machines may differ. */
+/** Returns the target of the stream's reports. Time is the browser's monotonic clock: clocks of machines may differ. */
 export function watchConnection() {
   const state = { kind: "connecting", reason: "", heard: null, gap: 1, tick: null };
   const show = () => render(state);
   setInterval(show, 500);
   return {
-    /** A tick document has come. */
+    /** A tick document has arrived. */
     tick(document) {
       const now = performance.now();
       if (state.heard !== null) state.gap = Math.min(60, 0.8 * state.gap + 0.2 * ((now - state.heard) / 1000));
@@ -42,7 +42,7 @@ function kindOf(state) {
   return state.kind === "live" ? qualityOf(state.tick) : state.kind;
 }
 
-/** Ticks come, but what is in them? */
+/** Quality of the contents of an arriving tick. */
 function qualityOf(tick) {
   if (tick.blind) return "blind";
   return tick.errors?.length ? "incomplete" : "live";
@@ -61,7 +61,7 @@ function render(state) {
   document.body.dataset.connection = kind;
   const banner = byId("banner");
   banner.hidden = !(kind in texts);
-  setText(byId("banner-text"), texts[kind] ?? ""); // read aloud when it changes; what counts on stands beside it
+  setText(byId("banner-text"), texts[kind] ?? ""); // read aloud when it changes; the running count is shown next to it
   const old = since === null ? "No data received yet." : `Displayed data is ${age(since)} old.`;
   const again = state.kind === "live" && kind !== "stale" ? "" : `${old} Trying again.`;
   setText(byId("banner-age"), `${kind === "trouble" ? `${printable(state.reason)}. ` : ""}${again}`);

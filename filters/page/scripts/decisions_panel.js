@@ -1,4 +1,4 @@
-// Hot hosts with the reason, proposed moves with theirs; suspect and saturated hosts, refusals, abstentions.
+// Hot hosts and proposed moves with reasons; suspect and saturated hosts, refusals, abstentions.
 
 import { byId, element, keyed, setText } from "./dom.js";
 import { figuresText } from "./figures.js";
@@ -9,7 +9,7 @@ const state = { hot: null };
 let parts = null;
 let open = () => {};
 
-/** Build the panel; `onOpen(id, name)` is called for a host that was chosen. */
+/** Build the panel; `onOpen(id, name)` is called for a selected host. */
 export function startDecisions(onOpen) {
   open = onOpen;
   parts = {
@@ -50,11 +50,11 @@ const named = (names) => names.slice(0, 3).join(", ") + (names.length > 3 ? ", â
 const cut = (rows) => (rows.length > MOST ? ` (the first ${MOST})` : "");
 const listed = (rows, noun) => count(rows.length, noun) + cut(rows);
 
-/** Who and why; the reason may begin with the name. */
+/** Host and reason; the reason may begin with the name. */
 const abstention = ({ host, state, reason }) =>
   printable(reason.startsWith(`${host} is `) ? reason : `${host} (${state}): ${reason}`);
 
-/** What the rule says of a host: its verdict, null when it is not hot and was judged, undefined while nothing is known. */
+/** The rule's result for a host: its verdict, null if judged and not hot, undefined while unknown. */
 export function verdictOf(id) {
   if (!state.hot) return undefined;
   const { hot, suspect, saturated, abstained } = state.hot;
@@ -90,7 +90,7 @@ function updateMove(node, row) {
   setText(figures.lastChild, reasons.slice(known ? 1 : 0).map((each) => figuresText(each.figures)).filter(Boolean).join("; "));
 }
 
-/** Whether the card of a hot host says already why the host of this move gives VMs. */
+/** Whether the card of a hot host already explains why the source of this move must give up VMs. */
 const hasCard = ({ source, why }) =>
   (state.hot?.hot ?? []).slice(0, MOST).some((hot) => hot.id === source.id && hot.reason === why.host.reason);
 

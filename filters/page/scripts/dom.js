@@ -1,4 +1,4 @@
-// Making and changing elements. Text goes in as text nodes only: names of hosts and processes are hostile input.
+// Creating and changing elements. Text is added as text nodes only: names of hosts and processes are hostile input.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -13,18 +13,18 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Change text only when it differs, so that selections and screen readers are left alone. */
+/** Change text only if it differs, to preserve selections and not disturb screen readers. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Change an attribute only when it differs; null removes it. */
+/** Change an attribute only if it differs; null removes it. */
 export function setAttribute(node, name, value) {
   if (value === null) node.removeAttribute(name);
   else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
 }
 
-/** Make the children of a parent those of `rows`, in order: kept by key, made when new, updated in any case. */
+/** Make the children of a parent match `rows`, in order: kept by key, created if new, always updated. */
 export function keyed(parent, rows, keyOf, make, update) {
   const known = parent.knownRows ?? (parent.knownRows = new Map());
   const wanted = new Set(rows.map(keyOf));

@@ -1,11 +1,11 @@
-// VMs and processes of a host: figures, their age and validity; sortable, chosen by name.
+// VMs and processes of a host: figures, their age and validity; sortable, filtered by name.
 
 import { element, keyed, setAttribute, setText } from "./dom.js";
 import { figureText } from "./figures.js";
 import { age, cores, present, printable, quantity } from "./text.js";
 
 const CPU = "cpu_ratio";
-/** The columns; `extra` are the figures of further kernels, of which those of the CPU have columns of their own. */
+/** The columns; `extra`: figures of further kernels; those of the CPU get their own columns. */
 const columnsWith = (extra) => [
   { label: "name", sort: (row) => row.name.toLowerCase() },
   { label: "kind, owner's id or pid", sort: (row) => row.kind },
@@ -18,8 +18,8 @@ const columnsWith = (extra) => [
   { label: "transmit", metric: "network_transmit_bytes_per_second" },
   { label: "last valid", sort: (row) => sinceValid(row) ?? Infinity },
 ];
-const STALE_SECONDS = 3; // beyond, an average is not shown as if it were of now; decision rules abstain as well
-const MOST = 400; // rows that are shown; the filter of a host with more is its table's order
+const STALE_SECONDS = 3; // older averages are not shown as current; decision rules abstain as well
+const MOST = 400; // maximum of rows shown; on a host with more, the sort order acts as the filter
 
 export class EntityTable {
   constructor(onChoose) {
@@ -33,7 +33,7 @@ export class EntityTable {
     this.node = element("div", {}, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "VMs and processes" }, this.table), this.empty);
   }
 
-  /** Which figures of further kernels there are: where these are others, the table is rebuilt. */
+  /** Set the figures of further kernels: if they changed, the table is rebuilt. */
   describe(extra) {
     const columns = columnsWith(extra);
     if (this.columns?.map(labelOf).join() === columns.map(labelOf).join()) return;
@@ -93,7 +93,7 @@ function cell(node, reading, state, figure = null, kind = "") {
   const known = figure ? figureText(figure, reading) : meanText(reading);
   const missing = state !== "current" || known === null || old;
   const word = state !== "current" ? state : figure && !old ? "missing" : (reading?.validity ?? "missing").toLowerCase();
-  const text = !reading && state === "current" && kind !== "vm" ? "–" : missing ? word : known; // no such figure, as the vCPUs of a process
+  const text = !reading && state === "current" && kind !== "vm" ? "–" : missing ? word : known; // no such figure, e.g. vCPUs of a process
   setText(node, text);
   setAttribute(node, "class", missing ? "missing" : null);
   setAttribute(node, "title", reading ? `raw ${quantity(reading.last, reading.unit)}, ${reading.validity}` : null);
@@ -101,19 +101,19 @@ function cell(node, reading, state, figure = null, kind = "") {
 
 const STATES = ["", "", "stopped", "incoming"]; // by the values of the metric `state`; a running VM needs no word
 
-/** What stands beside the name of a VM that does not run. */
+/** State next to the name of a VM that is not running. */
 function stateOf(row) {
   const state = row.readings?.state;
   return state?.validity === "VALID" ? (STATES[state.last] ?? "") : "";
 }
 
-/** The moving average; null where it is missing. */
+/** The moving average; null if it is missing. */
 function meanText(reading) {
   if (!present(reading?.mean)) return null;
   return reading.unit === "cores" ? cores(reading.mean) : quantity(reading.mean, reading.unit);
 }
 
-/** Seconds from the last valid value of CPU, or where it is not measured of anything, to this tick; null: never. */
+/** Seconds from the last valid value of CPU (if not measured, of any metric) to this tick; null: never. */
 function sinceValid(row) {
   const { cpu_ratio: cpu, ...others } = row.readings ?? {};
   const known = (cpu ? [cpu] : Object.values(others)).map((reading) => reading.stale_seconds).filter(present);

@@ -14,12 +14,12 @@ function one(figure) {
   return `${label} ${figure.value === null ? "missing" : quantity(figure.value, figure.unit)}${quality}`;
 }
 
-// The figures of further kernels, which the filter keeps beside mean, deviation, trend and raw value.
+// Figures of further kernels, kept by the filter in addition to mean, deviation, trend and raw value.
 
-/** Those that there are, as /v1/figures lists them. */
+/** The extra figures listed by /v1/figures. */
 export const extraFigures = async () => (await getJson("/v1/figures")).figures.filter((figure) => figure.extra);
 
-/** The figure of a reading in its unit; null where it is missing. */
+/** The figure of a reading in its unit; null if it is missing. */
 export function figureText(figure, reading) {
   const value = reading?.extra?.[figure.name];
   const unit = (figure.unit ?? reading?.unit ?? "") + (figure.per_second ? "/s" : "");

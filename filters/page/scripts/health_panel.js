@@ -4,14 +4,14 @@ import { getJson } from "./api.js";
 import { byId, element, keyed, setAttribute, setText } from "./dom.js";
 import { age, count, present, printable, quantity } from "./text.js";
 
-const SECONDS = 4; // a look at the books of all hosts costs more than a picture
+const SECONDS = 4; // checking the books of all hosts costs more than a picture
 const CLASSES = { ok: "good", stale: "warn", empty: "warn", unbalanced: "bad", down: "bad" };
 const FINDINGS = { note: "", stale: "warn", unbalanced: "bad", down: "bad" };
 const WORST_FIRST = ["down", "unbalanced", "stale", "note"];
 const MOST = 30;
 let parts = null;
 
-/** Look now and then for ever, while the page is visible. */
+/** Poll forever, while the page is visible. */
 export function startHealth() {
   parts = { facts: element("div", { class: "facts old" }), findings: element("ul", { class: "findings" }) };
   byId("pipeline").append(parts.facts, parts.findings);
@@ -79,7 +79,7 @@ function factsOf(status) {
 const total = (counts) => Object.values(counts).reduce((sum, one) => sum + one, 0);
 const reasons = (counts) => Object.entries(counts ?? {}).map(([code, number]) => `${number.toLocaleString("en")} ${code}`).join(", ");
 
-/** The books in a word: what is missing of them does not make them wrong. */
+/** The books in one word: missing parts do not make them wrong. */
 const word = ({ books, verdict }) => (books.balanced ? "balanced" : verdict !== "unbalanced" ? "incomplete" : "unbalanced");
 
 const fact = (label, value, note = "", kind = "") => ({ label, value: value ?? null, note: note || "", kind: kind || "" });
@@ -88,7 +88,7 @@ function makeFact() {
   return element("div", { class: "fact" }, element("span"), element("b"), element("small"));
 }
 
-/** A labelled figure; one without a value is hatched and says so. */
+/** A labelled figure; a missing value is hatched and named as missing. */
 export function updateFact(node, { label, value, note, kind }) {
   const [title, number, small] = node.children;
   setAttribute(node, "class", `fact ${value === null ? "unknown" : kind}`);

@@ -1,12 +1,12 @@
-// Drawing the tiles. Colours are one pixel per tile, of which only those that changed are written, and the whole is
+// Drawing the tiles. Colours are one pixel per tile; only changed ones are written, and the whole image is
 // enlarged in one step: ten thousand tiles cost as much as ten. Hatches, frames and words are drawn on top.
 
 import { css, darkText, palette, step } from "./scale.js";
 import { percent, shortened } from "./text.js";
 import { rectangle } from "./tiles.js";
 
-const LEAST_WORD = 28; // CSS pixels of a tile that can bear a number
-const LEAST_NAME = 34; // of height, for a name above it
+const LEAST_WORD = 28; // minimum of CSS pixels of a tile with a number
+const LEAST_NAME = 34; // minimum height, for a name above it
 
 export class HeatCanvas {
   constructor(canvas) {
@@ -16,7 +16,7 @@ export class HeatCanvas {
     this.grid = null;
   }
 
-  /** Take a new geometry and theme: everything is redrawn. `colours`: panel, hatch, missing, bad, focus. */
+  /** Set a new geometry and theme: everything is redrawn. `colours`: panel, hatch, missing, bad, focus. */
   shape(grid, theme, colours) {
     const ratio = window.devicePixelRatio || 1;
     Object.assign(this, { grid, theme, colours });
@@ -34,7 +34,7 @@ export class HeatCanvas {
     this.drawn = "";
   }
 
-  /** Draw a model; nothing happens when nothing changed. `focus` is a position or -1, `chosen` a host or -1. */
+  /** Draw a model; does nothing if nothing changed. `focus` is a position or -1, `chosen` a host or -1. */
   draw(model, focus, chosen) {
     if (!this.grid) return;
     const { missing, hot, down, changed, marks } = this.colourTiles(model);
@@ -56,7 +56,7 @@ export class HeatCanvas {
     else if (chosen >= 0) this.frame([model.order.indexOf(chosen)], this.colours.focus, 2);
   }
 
-  /** Write the pixels that changed; answers the places that need more than a colour. */
+  /** Write the changed pixels; returns the places that need more than a colour. */
   colourTiles(model) {
     const colours = palette(this.theme);
     const values = model.heat?.[model.metric];
@@ -94,7 +94,7 @@ export class HeatCanvas {
     for (let row = 1; row <= grid.rows; row += 1) pen.fillRect(0, row * grid.high - grid.gap, grid.columns * grid.wide, grid.gap);
   }
 
-  /** A cross through hosts that are down. */
+  /** A cross over hosts that are down. */
   drawDown(places) {
     const { pen } = this;
     pen.beginPath();
@@ -145,7 +145,7 @@ export class HeatCanvas {
     }
   }
 
-  /** The width of a name and the word under it. */
+  /** The larger width of a name and the word below it. */
   widest(name, letters, word) {
     this.pen.font = '12px system-ui, "DejaVu Sans", sans-serif';
     const above = this.pen.measureText(fitting(name, letters)).width;
@@ -153,7 +153,7 @@ export class HeatCanvas {
     return Math.max(54, above + 8, this.pen.measureText(word).width + 8);
   }
 
-  /** A quiet ground under words on a hatch, which stays to be seen beside them. */
+  /** A plain background for words on a hatch, which remains visible around them. */
   plate(left, top, width, height, words) {
     const wide = Math.min(width - 8, words);
     this.pen.fillStyle = this.colours.plate;
@@ -161,15 +161,15 @@ export class HeatCanvas {
   }
 }
 
-/** A name, without its domain where it does not fit otherwise. */
+/** A name, without its domain if it does not fit otherwise. */
 function fitting(name, letters) {
   return shortened(name.length > letters ? name.split(".")[0] || name : name, letters);
 }
 
-/** Why a tile has no value, in one word. */
+/** Reason a tile has no value, in one word. */
 export const wordOf = (model, host) => (["late", "unknown", "down"].includes(model.state(host)) ? model.state(host) : "missing");
 
-/** A small picture of a kind of tile, for the legend: `load`, `missing`, `down`, `hot`. */
+/** A small sample of a kind of tile, for the legend: `load`, `missing`, `down`, `hot`. */
 export function swatch(kind, theme, colours) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [kind === "load" ? 96 : 18, 12];

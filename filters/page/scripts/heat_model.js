@@ -1,4 +1,4 @@
-// What the heat map shows: roster and newest heat, by which metric, in which order, found by which text.
+// Contents of the heat map: roster and newest heat, its metric, its order, and matches of the search text.
 
 const TROUBLE = { d: 5, u: 4.5, l: 4, "?": 3, a: 2, h: 6, s: 3.5, b: 1, n: 0 };
 
@@ -20,7 +20,7 @@ export class HeatModel {
     this.arrange();
   }
 
-  /** Whether the heat belongs to the roster that is known; if not the roster must be asked for. */
+  /** Whether the heat matches the known roster; if not, the roster must be requested. */
   setHeat(document) {
     if (document.roster !== this.roster) return false;
     this.heat = document;
@@ -33,7 +33,7 @@ export class HeatModel {
     this.arrange();
   }
 
-  /** Positions of hosts in the order in which they are shown. */
+  /** Positions of hosts in display order. */
   arrange() {
     const wanted = this.text.trim().toLowerCase();
     const shown = [];
@@ -48,7 +48,7 @@ export class HeatModel {
     this.order = Int32Array.from(shown);
   }
 
-  /** Thousandths of the host's capacity, null where there is none. */
+  /** Thousandths of the host's capacity, null if there is none. */
   value(host) {
     return this.heat ? this.heat[this.metric][host] : null;
   }

@@ -1,4 +1,4 @@
-// The heat map as people use it: canvas, keys, pointer, legend, and the words for those who cannot see it.
+// User interface of the heat map: canvas, keys, pointer, legend, and text for users who cannot see it.
 
 import { byId, element, setText } from "./dom.js";
 import { HeatCanvas, swatch, wordOf } from "./heat_canvas.js";
@@ -9,7 +9,7 @@ import { at, layout, moved, rectangle } from "./tiles.js";
 
 const LABELS = { cpu: "CPU", memory: "memory", network: "network" };
 
-/** `onOpen(id, name)` is called for the host that was chosen. */
+/** `onOpen(id, name)` is called for the selected host. */
 export class HeatView {
   constructor(onOpen) {
     this.model = new HeatModel();
@@ -31,7 +31,7 @@ export class HeatView {
     this.reshape(true);
   }
 
-  /** Whether it fitted the roster. */
+  /** Returns whether it matched the roster. */
   setHeat(document) {
     const kept = this.hostAt(this.focus)?.id;
     const fits = this.model.setHeat(document);
@@ -40,7 +40,7 @@ export class HeatView {
     return fits;
   }
 
-  /** The focus stays on its host when the order changes: Enter opens what a screen reader has read. */
+  /** Keep the focus on its host when the order changes: Enter opens the host read by a screen reader. */
   stay(id) {
     if (this.model.sorting === "name") return;
     const place = this.model.order.indexOf(this.model.ids.indexOf(id));
@@ -78,7 +78,7 @@ export class HeatView {
     this.later();
   }
 
-  /** Draw at the next frame, once however many changes there were. */
+  /** Draw at the next frame, once for any number of changes. */
   later() {
     if (this.waiting) return;
     this.waiting = true;
@@ -174,7 +174,7 @@ export class HeatView {
     tip.style.top = `${Math.min(event.clientY + 14, window.innerHeight - tip.offsetHeight - 8)}px`;
   }
 
-  /** How many hosts are shown, in words. */
+  /** Number of hosts shown, in words. */
   get shown() {
     return count(this.model.order.length, "host");
   }

@@ -1,4 +1,4 @@
-// One host: its own figures and verdict, a plot of raw against smoothed, and what runs on it.
+// One host: its own figures and verdict, a plot of raw and smoothed values, and the entities on it.
 
 import { getJson, ServiceError } from "./api.js";
 import { verdictOf } from "./decisions_panel.js";
@@ -54,7 +54,7 @@ export class HostPanel {
     this.plotTitle.scrollIntoView({ block: "nearest" });
   }
 
-  /** Ask for the newest figures; at most one question at a time. */
+  /** Request the newest figures; at most one request at a time. */
   async refresh() {
     if (!this.id || this.busy) return;
     this.busy = true;
@@ -77,7 +77,7 @@ export class HostPanel {
   }
 
   fail(error) {
-    this.extra = null; // another service may know others
+    this.extra = null; // another service may have others
     setText(this.state, "unknown");
     setAttribute(this.state, "class", "badge unknown");
     setText(this.reason, error instanceof ServiceError ? printable(error.message) : "the service is unreachable");
@@ -142,7 +142,7 @@ export class HostPanel {
     }
   }
 
-  /** `peak 0.93 cores`: what further kernels say of a metric of what is plotted. */
+  /** `peak 0.93 cores`: figures of further kernels for the plotted metric. */
   extraText(metric) {
     const shown = this.entity ? this.host?.entities?.find((row) => row.id === this.entity) : this.host;
     const reading = shown?.readings?.[metric];
@@ -150,7 +150,7 @@ export class HostPanel {
     return texts.filter(([, text]) => text !== null).map((pair) => pair.join(" ")).join(", ");
   }
 
-  /** The metrics to choose from; the choice stays. */
+  /** The metrics to choose from; the choice is kept. */
   offer(names) {
     const kept = this.metric.value;
     const known = Array.from(this.metric.options, (option) => option.value);
@@ -169,7 +169,7 @@ function contents(entities) {
   return parts.filter(Boolean).join(", ") || "nothing";
 }
 
-/** The unit of a series; those that the filter derives are ratios and bear none. */
+/** The unit of a series; derived ones are ratios without a unit. */
 const unitOf = (series, metric) => series.unit || (metric.endsWith("_ratio") ? "ratio" : "");
 
 /** The id of the host's own row, which keeps its recent values. */

@@ -22,7 +22,7 @@ let pending = null;
 
 async function takeHeat(document) {
   if (heat.setHeat(document)) return;
-  pending = document; // other hosts than before: their names are asked for
+  pending = document; // the hosts have changed: request their names
   if (askingRoster) return;
   askingRoster = true;
   try {
@@ -30,7 +30,7 @@ async function takeHeat(document) {
     heat.setHeat(pending);
     heat.select(panel.id);
   } catch {
-    // the next tick asks again; the stream says when the service is away
+    // the next tick requests it again; the stream reports when the service is unavailable
   } finally {
     askingRoster = false;
   }

@@ -1,5 +1,5 @@
-// Raw against smoothed values of one metric over the last 120 ticks (uPlot). Where there is no value the line has
-// a gap; raw values that did not count are marked, never drawn into the line.
+// Raw and smoothed values of one metric over the last 120 ticks (uPlot). Missing values leave
+// a gap in the line; raw values that did not count are marked, never part of the line.
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { element, setText } from "./dom.js";
@@ -7,7 +7,7 @@ import { count, present, quantity } from "./text.js";
 import { colour, onTheme } from "./theme.js";
 
 const HEIGHT = 200;
-const UNIT_WIDTH = 92; // CSS pixels beside the plot, of the longest label: `1023 MiB/s`
+const UNIT_WIDTH = 92; // CSS pixels next to the plot, for the longest label: `1023 MiB/s`
 
 export class Plot {
   constructor() {
@@ -51,7 +51,7 @@ export class Plot {
   }
 }
 
-/** Time, smoothed, raw that counted, raw that did not; a tick that is not there is a gap. Pure. */
+/** Time, smoothed, raw that counted, raw that did not; a missing tick is a gap. Pure. */
 export function columns(series) {
   const data = [[], [], [], []];
   const push = (...row) => row.forEach((value, index) => data[index].push(value));
@@ -92,7 +92,7 @@ function options(unit, size) {
   };
 }
 
-/** The time of day, as the person's clock shows it. */
+/** The time of day, on the user's clock. */
 const clock = (seconds) => new Date(seconds * 1000).toTimeString().slice(0, 8);
 
 function bounds(unit, low, high) {

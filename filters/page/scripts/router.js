@@ -1,8 +1,8 @@
-// Which host is shown is part of the address, so that it can be linked to and Back works.
+// The shown host is part of the address, so that it can be linked to and Back works.
 
 const PREFIX = "#host=";
 
-/** Call `onHost(id)` now and whenever the address changes; an empty id is none. */
+/** Call `onHost(id)` now and whenever the address changes; an empty id means no host. */
 export function startRouter(onHost) {
   const changed = () => onHost(hostOf(location.hash));
   window.addEventListener("hashchange", changed);

@@ -1,5 +1,5 @@
-// Colours of load: from calm blue over amber to red, also told apart by those who see no red and green. No value has no
-// colour of the scale: it is hatched grey.
+// Colours of load: from calm blue over amber to red, distinguishable without seeing red and green. A missing value has
+// no colour of the scale: it is hatched grey.
 
 const STOPS = {
   light: [[0, 228, 236, 246], [0.5, 150, 187, 226], [0.7, 244, 200, 98], [0.85, 232, 116, 50], [1, 176, 18, 44]],
@@ -8,7 +8,7 @@ const STOPS = {
 const STEPS = 100;
 const known = {};
 
-/** Colours of 0 to 100 per cent as little-endian RGBA words for image data; above is as the last. */
+/** Colours of 0 to 100 per cent as little-endian RGBA words for image data; higher values get the last one. */
 export function palette(theme) {
   known[theme] ??= Uint32Array.from({ length: STEPS + 1 }, (_, step) => word(mixed(STOPS[theme], step / STEPS)));
   return known[theme];
@@ -26,7 +26,7 @@ export function darkText(theme, ratio) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179; // sqrt(1.05 * 0.05) - 0.05
 }
 
-/** A channel of sRGB as light. */
+/** Linear light of an sRGB channel. */
 function linear(channel) {
   const part = channel / 255;
   return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;

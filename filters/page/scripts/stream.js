@@ -1,13 +1,13 @@
-// The live stream: connects, hands events on, comes back by itself. fetch instead of EventSource, which cannot
-// send a token. What was missed is not asked for: the newest picture is told first, plots read the past themselves.
+// The live stream: connects, dispatches events, reconnects by itself. fetch instead of EventSource, which cannot
+// send a token. Missed events are not requested: the newest picture comes first, plots read the past themselves.
 
 import { request } from "./api.js";
 import { printable } from "./text.js";
 
-const SILENT_SECONDS = 15; // the service says something every 10 s at least
+const SILENT_SECONDS = 15; // the service sends something at least every 10 s
 const RETRY_SECONDS = [0.5, 1, 2, 3, 5];
 
-/** Listen to topics for ever. `onEvent(topic, document)`, `onOpen()`, `onClosed(reason, retrySeconds)`. */
+/** Listen to topics forever. `onEvent(topic, document)`, `onOpen()`, `onClosed(reason, retrySeconds)`. */
 export async function listen(topics, { onEvent, onOpen, onClosed }) {
   const path = `/v1/stream?${topics.map((topic) => `topic=${topic}`).join("&")}`;
   const parse = (name, text) => {
@@ -15,7 +15,7 @@ export async function listen(topics, { onEvent, onOpen, onClosed }) {
     try {
       onEvent(name, document);
     } catch (error) {
-      console.error(error); // a fault of the page is none of the connection
+      console.error(error); // an error of the page is not one of the connection
     }
   };
   let failures = 0;
@@ -61,7 +61,7 @@ async function read(path, onEvent, onOpen) {
 
 // Server-sent events from pieces of text (HTML standard, section 9.2). Pure: no network.
 
-/** Returns a function that takes pieces of text and calls `onEvent(name, data)` for each whole event. */
+/** Returns a function that takes pieces of text and calls `onEvent(name, data)` for each complete event. */
 function eventParser(onEvent) {
   let rest = "";
   let name = "";

@@ -1,13 +1,13 @@
-// Numbers and names as people read them. What is missing is a word, never 0.
+// Numbers and names for display. A missing value is a word, never 0.
 
 // Control and format characters (bidirectional ones among them), lone surrogates, private use, line and paragraph ends.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu;
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/** A name without characters that hide, break or reverse it: a process may call itself anything. */
+/** A name without characters that hide, break or reverse it: a process may have any name. */
 export const printable = (text) => String(text).replace(UNSEEN, "\ufffd");
 
-/** At most `length` characters, with an ellipsis where something is cut. */
+/** At most `length` characters, with an ellipsis if text is cut. */
 export function shortened(text, length) {
   const letters = Array.from(printable(text));
   return letters.length <= length ? letters.join("") : letters.slice(0, Math.max(1, length - 1)).join("") + "…";
@@ -15,10 +15,10 @@ export function shortened(text, length) {
 
 export const present = (value) => typeof value === "number" && Number.isFinite(value);
 
-/** A ratio as a percentage; `missing` where there is none. */
+/** A ratio as a percentage; `missing` if there is none. */
 export const percent = (ratio, digits = 0) => (present(ratio) ? `${(ratio * 100).toFixed(digits)}\u00a0%` : "missing");
 
-/** A number of cores, with as many digits wherever it stands. */
+/** A number of cores, always with the same number of digits. */
 export const cores = (value) => (present(value) ? value.toFixed(2) : "missing");
 
 /** A value in its unit with about three significant digits. */
@@ -40,7 +40,7 @@ function scaled(value) {
   return `${power === 0 || Math.abs(value) >= 99.95 ? value.toFixed(0) : value.toPrecision(3)} ${BINARY[power]}`;
 }
 
-/** An age: `0.6 s`, `45 s`, `3 min`, `2.1 h`; `unknown age` where there is none. */
+/** An age: `0.6 s`, `45 s`, `3 min`, `2.1 h`; `unknown age` if there is none. */
 export function age(seconds) {
   if (!present(seconds)) return "unknown age";
   if (Math.abs(seconds) < 10) return `${seconds.toFixed(1)} s`;

@@ -1,4 +1,4 @@
-// Dark and light: the system's preference until the switch says otherwise; the choice is kept in this browser.
+// Dark and light: the system's preference unless changed by the switch; the choice is stored in this browser.
 
 const KEY = "shardpulse-theme";
 const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -14,7 +14,7 @@ export function onTheme(watcher) {
   watchers.add(watcher);
 }
 
-/** The value of a colour of the style sheet now. */
+/** Current value of a colour of the style sheet. */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 export function startTheme(button) {
@@ -25,7 +25,7 @@ export function startTheme(button) {
     try {
       localStorage.setItem(KEY, theme());
     } catch {
-      // a browser that keeps nothing: the choice lasts as long as the page
+      // a browser without storage: the choice lasts as long as the page
     }
     changed(button);
   });

@@ -1,11 +1,11 @@
-// Geometry of the heat map (pure): the largest tiles with which all hosts fit, and where each is.
+// Geometry of the heat map (pure): the largest tiles for which all hosts fit, and their positions.
 
 const SIZES = [
   [150, 58], [116, 46], [88, 38], [64, 30], [48, 26], [36, 22], [28, 18], [22, 15], [18, 13], [14, 11], [11, 9], [9, 8], [7, 7],
 ];
 
-/** Columns, rows and the distances of tiles for `count` tiles in `width` x `height` CSS pixels; the smallest tiles
- *  may be higher than asked for. */
+/** Columns, rows and tile distances for `count` tiles in `width` x `height` CSS pixels; the smallest tiles
+ * may exceed the height. */
 export function layout(count, width, height) {
   let found = null;
   for (const [wide, high] of SIZES) {
@@ -32,7 +32,7 @@ export function rectangle(grid, place) {
   return [left, Math.floor(place / grid.columns) * grid.high, grid.wide - grid.gap, grid.high - grid.gap];
 }
 
-/** The position that a key moves to. */
+/** The position reached by a key. */
 export function moved(grid, place, key) {
   const page = grid.columns * Math.max(1, Math.floor(300 / grid.high));
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -grid.columns, ArrowDown: grid.columns, PageUp: -page, PageDown: page };

@@ -1,9 +1,9 @@
-"""Access control: tokens, TLS, and how often each client may write.
+"""Access control: tokens, TLS, and the rate of each client's writes.
 
-Reading is free on loopback and needs a token and TLS elsewhere; writing needs a token of its own everywhere. The token
+Reading is free on loopback and needs a token and TLS elsewhere; writing always needs a token of its own. The token
 is compared in constant time. Without a token, a request must name this machine by a loopback
-name (Host, RFC 9110 section 7.2): a web page that had its own name resolve to 127.0.0.1 could
-otherwise read everything through its visitor's browser.
+name (Host, RFC 9110 section 7.2): otherwise a web page that resolves its own name to 127.0.0.1 could
+read everything through its visitor's browser.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from filters.service.http.problem import Problem
 
 _LEAST_TOKEN = 16  #: characters
 _MAKE_TOKEN = "head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE"
-#: Host, whole: what a lenient reading passes over, as userinfo or what follows a bracket, is how names are forged.
+#: A complete Host: parts ignored by a lenient parser, such as userinfo or text after a bracket, can forge names.
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[0-9A-Za-z.-]+))(?::[0-9]{1,5})?")
 _UNAUTHORIZED = {b"www-authenticate": b'Bearer realm="shardpulse"'}
 _WRITE_KEY = "key serve.write_token_file"
-_BURST_SECONDS = 10.0  #: worth of requests that may come at once
-_MOST_CALLERS = 10_000  #: that are remembered; the one whose last request is oldest is forgotten first
+_BURST_SECONDS = 10.0  #: of requests that may arrive at once
+_MOST_CALLERS = 10_000  #: remembered; the one with the oldest last request is dropped first
 
 
 class Access(NamedTuple):
-    """Where to listen and what to demand. ``token`` is empty where reading needs none. ``write_token_file`` is read for
-    each request that writes, since local shards have another token each time they are started."""
+    """Address to listen on and requirements. ``token`` is empty if reading needs none. ``write_token_file`` is read for
+    each writing request, since local shards have a new token each time they are started."""
 
     host: str
     port: int
@@ -52,9 +52,9 @@ class Access(NamedTuple):
 
 
 def access(settings: Serve, local: str = "") -> Access:
-    """Access rules of the [serve] table; ``local`` is the directory of this machine's shards, whose token is the one
-    for writing where none is configured. Raises ConfigError when it would be unsafe, saying what to do, and
-    NoInputError when a file cannot be read."""
+    """Access rules of the [serve] table; ``local``: directory of this machine's shards, whose token is the one
+    for writing if none is configured. Raises ConfigError for an unsafe configuration, with the remedy, and
+    NoInputError if a file cannot be read."""
     host, _, port = settings.bind.rpartition(":")
     token = _token(settings.token_file, "key serve.token_file") if settings.token_file else b""
     if settings.write_token_file and _token(settings.write_token_file, _WRITE_KEY) == token:
@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check(scope: Scope, where: Access) -> None:
-    """Raise Problem (401, 421) for a request that may not be answered. The token for writing may read as well."""
+    """Raise Problem (401, 421) for a request that is not permitted. The token for writing also permits reading."""
     if not where.token:
         _check_host(scope)
     elif not _sends(scope, where.token) and _refusal(scope, where):
@@ -91,14 +91,14 @@ def check(scope: Scope, where: Access) -> None:
 
 
 def check_writer(scope: Scope, where: Access) -> None:
-    """Raise Problem (401) for a request that may not change anything; this is asked on loopback too."""
+    """Raise Problem (401) for a request that is not permitted to write; also applies on loopback."""
     detail = _refusal(scope, where)
     if detail:
         raise Problem(401, "unauthorized", detail, _UNAUTHORIZED)
 
 
 def _refusal(scope: Scope, where: Access) -> str:
-    """Why a request may not write; empty: it may."""
+    """Reason a request may not write; empty: it may."""
     make = f"create one ({_MAKE_TOKEN}) and set [serve] write_token_file"
     if not where.write_token_file:
         return f"writing requires a separate token, and none is configured: {make}"
@@ -171,7 +171,7 @@ def tls_context(chosen: Access) -> ssl.SSLContext:
 
 
 class Rates:
-    """Takes ``per_second`` requests of each caller, and ten seconds' worth, at least one, at once."""
+    """Accepts ``per_second`` requests of each caller, and a burst of ten seconds' worth, at least one."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
@@ -180,7 +180,7 @@ class Rates:
         self._full: dict[str, float] = {}  #: when a caller's bucket is full again, the newest caller last
 
     def take(self, caller: str, now: float) -> None:
-        """Take one request at ``now`` (seconds, monotonic). Raises Problem (429) where it is one too many."""
+        """Count one request at ``now`` (seconds, monotonic). Raises Problem (429) if it exceeds the rate."""
         full = max(self._full.pop(caller, now), now) + self._cost
         wait = full - now - self._burst
         self._full[caller] = full - self._cost if wait > 0.0 else full

@@ -1,7 +1,7 @@
 """Query parameters: types, documentation and checks.
 
-A parameter that a resource does not have is an error: a filter that was misspelt would otherwise
-answer with everything. Lengths and numbers are bounded before anything is compiled or compared.
+An unknown parameter is an error: a misspelt filter would otherwise
+return everything. Lengths and numbers are limited before anything is compiled or compared.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 from acquisition.snapshot.values.states import STATES
 from filters.service.http.problem import Problem, bad_request
 
-_MOST_VALUES = 8  #: of one parameter, or as many as it has choices
+_MOST_VALUES = 8  #: of one parameter, or the number of its choices
 _LONGEST_PATTERN = 128
-_MOST_WILDCARDS = 8  #: a pattern of many stars is slow against names that nearly match
+_MOST_WILDCARDS = 8  #: a pattern with many stars is slow on names that nearly match
 _MOST_DIGITS = 16
 _MOST_PARTS = 256  #: of a whole query string
 
@@ -23,9 +23,9 @@ Values = Mapping[str, tuple[str, ...]]
 
 
 class Parameter(NamedTuple):
-    """One query parameter. ``choices`` (if any) are all that it may be. It is given with commas between its values, or
-    again for each, unless it is ``single`` or a number, which has ``most``; ``labels`` are selectors of labels.
-    Without a ``required`` one there is no answer."""
+    """One query parameter. ``choices`` (if any): all permitted values. Values are separated by commas, or the parameter
+    is repeated, unless it is ``single`` or a number, which has ``most``; ``labels``: selectors of labels. A
+    ``required`` one must be present."""
 
     name: str
     description: str
@@ -37,7 +37,7 @@ class Parameter(NamedTuple):
 
     @property
     def most_values(self) -> int:
-        """How many values it may have: a query string of all that is allowed is never too long."""
+        """Maximum number of values: a query string of permitted parameters is never too long."""
         return 1 if self.most or self.single else max(_MOST_VALUES, len(self.choices))
 
     def schema(self) -> dict[str, Any]:
@@ -58,9 +58,9 @@ class Parameter(NamedTuple):
         return _LABEL_PATTERN if self.labels else f"^{_PATTERN}$"
 
 
-#: What a pattern is made of: no commas and control characters, at most so many wildcards.
+#: Syntax of a pattern: no commas and control characters, a limited number of wildcards.
 _PATTERN = r"[^,*?\[\x00-\x1f\x7f]*([*?\[][^,*?\[\x00-\x1f\x7f]*){0,8}"
-#: A name without wildcards, which is not blank, and perhaps a pattern of its value.
+#: A name without wildcards, not blank, and optionally a pattern of its value.
 _LABEL_PATTERN = rf"^[^ ,=*?\[\x00-\x1f\x7f-\xa0\u1680-\u3000]+(={_PATTERN})?$"
 
 HOST = Parameter("host", "hosts by name or hexadecimal id; * and ? are wildcards")
@@ -94,7 +94,7 @@ STATE = Parameter("state", "only items in one of these states", STATES)
 
 
 def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dict[str, tuple[str, ...]]:
-    """The values by name, every one of them acceptable. Raises Problem (400, 414)."""
+    """Values by name, all of them checked. Raises Problem (400, 414)."""
     if len(query) > most_bytes:
         raise Problem(414, "query-too-long", f"query string too long: {len(query)} bytes, at most {most_bytes} allowed")
     known = {parameter.name: parameter for parameter in parameters}
@@ -116,7 +116,7 @@ def parse(query: bytes, parameters: Sequence[Parameter], most_bytes: int) -> dic
 
 
 def canonical(values: Values) -> str:
-    """The same text for the same request, whatever the order of its parameters."""
+    """Text that is equal for equal requests, whatever the order of their parameters."""
     return "&".join(f"{name}={value!r}" for name in sorted(values) for value in sorted(values[name]))
 
 

@@ -1,7 +1,7 @@
-"""Problem documents (RFC 9457): every error of the service has this one shape.
+"""Problem documents (RFC 9457): the common form of all errors of the service.
 
-``type`` is a relative reference that names the kind of problem and never changes; ``detail`` says what to
-do about this one. Members beside the five of the RFC stand in ``extra``.
+``type`` is a relative reference that names the kind of problem and never changes; ``detail`` gives the remedy
+for this one. Members beyond the five of the RFC are in ``extra``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TYPE_PREFIX = "/problems/"
 
 
 class Problem(Exception):
-    """One problem; raised by whatever finds it, answered by the application."""
+    """One problem; raised where it is found, answered by the application."""
 
     def __init__(
         self, status: int, kind: str, detail: str, headers: Mapping[bytes, bytes] | None = None, **extra: Any
@@ -56,12 +56,12 @@ class ProblemDocument(msgspec.Struct, frozen=True):
 
 
 def bad_request(detail: str, parameter: str = "") -> Problem:
-    """The request is wrong in itself; ``parameter`` names the part that is."""
+    """The request itself is wrong; ``parameter`` names the wrong part."""
     return _of_parameter(400, "bad-request", detail, parameter)
 
 
 def not_found(detail: str, parameter: str = "") -> Problem:
-    """Nothing of that name in the picture, or no such resource."""
+    """An unknown name, or no such resource."""
     return _of_parameter(404, "not-found", detail, parameter)
 
 
@@ -70,12 +70,12 @@ def _of_parameter(status: int, kind: str, detail: str, parameter: str) -> Proble
 
 
 def unavailable(detail: str, age_seconds: float | None) -> Problem:
-    """There is no picture that may be answered with; ``age_seconds`` is that of the last one."""
+    """No picture is available for answers; ``age_seconds`` is that of the last one."""
     age = None if age_seconds is None else round(age_seconds, 3)
     return Problem(503, "no-picture", detail, {b"retry-after": b"1"}, age_seconds=age)
 
 
 def printable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 has no bytes for, and short enough to read."""
+    """The text without lone surrogates, which UTF-8 cannot encode, cut to a readable length."""
     clean = text.encode("utf-8", "replace").decode()
     return clean if len(clean) <= 1000 else f"{clean[:997]}..."

@@ -1,8 +1,8 @@
 """HTTP/1.1 protocol with limits on slow and large clients, over uvicorn's.
 
-A connection that has said nothing whole for long, or takes nothing for long, is closed; when there are too
-many, the one that idles longest makes room for the new one, so that thousands of idle ones keep nobody out. A request
-line with headers has a largest size. A stream can be aborted: closing in order would wait for a client that does not
+A connection that has sent no complete request for long, or reads nothing for long, is closed; if there are too
+many, the longest idle one makes room for the new one, so that thousands of idle ones block no one. A request
+line with headers has a maximum size. A stream can be aborted: closing in order would wait for a client that does not
 read.
 """
 
@@ -22,7 +22,7 @@ ABORT = "shardpulse.abort"
 
 
 class Bounds:
-    """The limits, and the idle connections of one server, the one that idles longest first."""
+    """Limits and idle connections of one server, the longest idle first."""
 
     def __init__(self, connections: int, head_bytes: int, idle_seconds: float) -> None:
         self.connections = connections
@@ -32,7 +32,7 @@ class Bounds:
         self.evicted = 0
 
     def make_room(self, present: int) -> bool:
-        """Close idle connections until one more fits; False when all of them are busy."""
+        """Close idle connections until one more fits; False if all of them are busy."""
         while present > self.connections:
             oldest = next(iter(self.idle), None)
             if oldest is None:
@@ -56,13 +56,13 @@ class BoundedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._head = 0  #: bytes of a request line and headers that are not complete yet; -1: complete
+        self._head = 0  #: bytes of an incomplete request line with headers; -1: complete
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._problem: Problem | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A new connection: idle until its first request is whole, or one too many."""
+        """Handle a new connection: idle until its first complete request, or one too many."""
         super().connection_made(transport)
         if not self.bounds.make_room(len(self.connections)):
             self._refuse(Problem(503, "too-many-connections", "too many connections: try again"))
@@ -76,7 +76,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes; too many of them before a request is whole end the connection."""
+        """Handle bytes; too many of them before a complete request end the connection."""
         if self._head >= 0:
             self._head += len(data)
         super().data_received(data)
@@ -84,12 +84,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._too_long())
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Handle the beginning of a request."""
         super().on_message_begin()
         self.scope["extensions"] = {ABORT: {"abort": self.transport.abort}}
 
     def on_headers_complete(self) -> None:
-        """A request is whole but for its body. Raises Problem, which the parser turns into ``send_400_response``."""
+        """Handle complete headers of a request. Raises Problem, which the parser turns into ``send_400_response``."""
         length = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if length > self.bounds.head_bytes:
             self._problem = self._too_long()
@@ -106,11 +106,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._idle()
 
     def send_400_response(self, msg: str) -> None:
-        """The answer to what is no HTTP."""
+        """Answer data that is not HTTP."""
         self._refuse(self._problem or Problem(400, "bad-request", msg))
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent to it; for so long it may."""
+        """Start the time limit for a client that does not read."""
         super().pause_writing()
         self._stalled = self.loop.call_later(self.bounds.idle_seconds, self.drop)
 
@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._moving()
 
     def drop(self) -> None:
-        """Close a connection that is idle or does not move, at once."""
+        """Close a connection that is idle or makes no progress, at once."""
         self._busy()
         self._moving()
         self.connections.discard(self)
@@ -158,5 +158,5 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded(bounds: Bounds) -> type[BoundedProtocol]:
-    """The protocol class of one server."""
+    """Protocol class of one server."""
     return type("Protocol", (BoundedProtocol,), {"bounds": bounds})

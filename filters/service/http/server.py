@@ -24,9 +24,9 @@ _OWN_DESCRIPTORS = 200  #: connections to shards, files, the event loop
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server that first says goodbye: ``closing`` is called when it begins to stop.
+    """uvicorn's server with a callback before the end: ``closing`` is called when it begins to stop.
 
-    ``context`` is the TLS of connections, if any.
+    ``context``: TLS of connections, if any.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class Server(uvicorn.Server):
         self.context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop: streams first, for uvicorn would wait for them."""
+        """Stop: streams first, as uvicorn would wait for them."""
         self._closing()
         await super().shutdown(sockets)
 
 
 def server(app: ASGIApp, access: Access, limits: ServeLimits, closing: Callable[[], None]) -> Server:
-    """A server with the bounds of the configuration."""
+    """A server with the configured limits."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     context = tls_context(access) if access.certificate else None
     config = uvicorn.Config(
@@ -68,7 +68,7 @@ def server(app: ASGIApp, access: Access, limits: ServeLimits, closing: Callable[
 
 
 def listen(access: Access) -> socket.socket:
-    """The listening socket. Raises CannotCreateError when the address cannot be had."""
+    """The listening socket. Raises CannotCreateError if the address is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             access.host, access.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -84,9 +84,9 @@ def listen(access: Access) -> socket.socket:
 
 
 def allow_descriptors(connections: int) -> None:
-    """Raise the soft limit of open files so that the limit of connections is what is met first.
+    """Raise the soft limit of open files so that the limit of connections is reached first.
 
-    Raises CannotCreateError when the hard limit is too low.
+    Raises CannotCreateError if the hard limit is too low.
     """
     wanted = connections + _OWN_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -100,9 +100,9 @@ def allow_descriptors(connections: int) -> None:
 
 
 def obey_signals(running: Server, reload: Callable[[], None]) -> None:
-    """SIGTERM and SIGINT end the server in order, also before it runs; ``reload`` is called at SIGHUP."""
+    """Stop the server in order on SIGTERM and SIGINT, also before it runs; call ``reload`` on SIGHUP."""
 
-    def end(*_: object) -> None:  # uvicorn has handlers of its own while it runs, and raises what came again
+    def end(*_: object) -> None:  # uvicorn has its own handlers while it runs, and raises repeated signals
         running.should_exit = True
 
     if threading.current_thread() is threading.main_thread():

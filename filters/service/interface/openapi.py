@@ -16,8 +16,8 @@ from filters.service.interface.resource import Parts, Resource
 from filters.service.ticks.tick_cache import Answer, send_answer
 
 _TEMPLATE = "#/components/schemas/{name}"
-_WRITER = "writer"  #: the token that writing needs
-_NAMES = ("host", "label", "entity_label", "set", "metric")  #: parameters that must fit something
+_WRITER = "writer"  #: the token required for writing
+_NAMES = ("host", "label", "entity_label", "set", "metric")  #: parameters that must match something
 _DESCRIPTION = """\
 Every host, process and VM of a data center, about one second old, checked and smoothed. A missing value
 is null, never 0; every value comes with validity and age. The ETag of an answer is that of its tick:
@@ -43,7 +43,7 @@ _PROBLEMS = {
 
 
 def description(others: Sequence[Resource], parts: Parts) -> Resource:
-    """The resource of the description: of other resources, and of itself."""
+    """Resource of the description: of the other resources, and of itself."""
     own = Resource("/openapi.json", "openapi", "This description (OpenAPI 3.1)", {"type": "object"})
     body = encode(document([*others, own], parts.token))
     answer = Answer(body, f'W/"{len(body)}-{hash(body) & 0xFFFFFFFF:x}"'.encode())
@@ -115,7 +115,7 @@ def _operation(resource: Resource, by_kind: Mapping[int, dict[str, Any]]) -> dic
 
 
 def _problems_of(resource: Resource) -> set[str]:
-    """Status codes of what may be wrong; names and labels that nothing has are 404."""
+    """Status codes of possible errors; unknown names and labels are 404."""
     named = resource.in_path or any(parameter.name in _NAMES for parameter in resource.parameters)
     return {"400", "401", "414", "421", "503", *resource.problems, *(("404",) if named else ())}
 

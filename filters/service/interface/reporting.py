@@ -2,8 +2,8 @@
 
 Hosts and the VM are given by name or id.
 
-What cannot be so is refused, as it would bind a VM and its hosts for minutes. The log knows more than the picture of
-a migration that it has: what goes on as it was reported is taken, wherever the VM has been seen last.
+Impossible reports are refused, as they would block a VM and its hosts for minutes. For a migration in the log, the log
+knows more than the picture: a report that continues it is accepted, wherever the VM was last seen.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MigrationReport(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def movable(settings: Settings) -> tuple[str, ...]:
-    """The kinds of entities that migrate; none where the picture of the service leaves them out (``resource_sets``)."""
+    """Kinds of entities that migrate; empty if the picture of the service excludes them (``resource_sets``)."""
     processes = settings.decisions.entities == "processes"
     shown = settings.serve.resource_sets
     seen = not shown or "vms" in shown or (processes and "processes" in shown)
@@ -50,11 +50,11 @@ def movable(settings: Settings) -> tuple[str, ...]:
 def report_of(
     said: MigrationReport, snapshot: Snapshot, kinds: Collection[str], known: Callable[[], Migrations]
 ) -> Report:
-    """The report, with ids. ``kinds`` are those of what may migrate; without any the VM is taken as it is said.
-    ``known`` reads the log, where the picture alone would refuse the report.
+    """The report, with ids. ``kinds``: those of entities that may migrate; if empty, the VM is accepted as given.
+    ``known`` reads the log, used if the picture alone would refuse the report.
 
-    Raises Problem: 404 for a host or VM that is not there, 409 where the VM is elsewhere or several have its name,
-    503 where the picture is not of all hosts.
+    Raises Problem: 404 for an unknown host or VM, 409 if the VM is elsewhere or several have its name,
+    503 if the picture does not include all hosts.
     """
     names = host_names(snapshot)
     source, destination = _host_id(names, said.source), _host_id(names, said.destination)
@@ -77,12 +77,12 @@ def report_of(
 
 
 def host_names(snapshot: Snapshot) -> dict[str, str]:
-    """The names of all hosts by id."""
+    """Names of all hosts by id."""
     return {f"{block.host_id:016x}": block.host for block in (*snapshot.unread, *snapshot.blocks)}
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """A text of the log, which has ids of hosts, with their names instead."""
+    """A text from the log with ids of hosts replaced by names."""
     return _HOST_ID.sub(lambda found: names.get(found[0], found[0]), text)
 
 
@@ -116,5 +116,5 @@ def _goes_on(report: Report, known: Migrations) -> bool:
 
 
 def contradiction(detail: str) -> Problem:
-    """The problem (409) of a report that cannot be true."""
+    """The problem (409) of a report that contradicts the picture."""
     return Problem(409, "contradiction", f"{detail}; GET /v1/migrations lists known migrations")

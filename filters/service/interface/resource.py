@@ -31,7 +31,7 @@ from filters.service.ticks.tick_cache import NewestCache, TickCache
 
 _SHOWN = 8  #: values of a label, in an error
 
-#: Answers a request by itself; parameters have been checked. Raises Problem.
+#: Answers a request directly; parameters have been checked. Raises Problem.
 Handle = Callable[[Values, Scope, Receive, Send], Awaitable[None]]
 
 
@@ -51,39 +51,39 @@ class Request(NamedTuple):
 
     @property
     def host_labels(self) -> LabelSelection:
-        """The labels that hosts must have."""
+        """The required labels of hosts."""
         chosen = self.values.get(LABEL.name)
         return LabelSelection.of(chosen) if chosen else LabelSelection()
 
     @property
     def entity_labels(self) -> LabelSelection:
-        """The labels that VMs and processes must have."""
+        """The required labels of VMs and processes."""
         chosen = self.values.get(ENTITY_LABEL.name)
         return LabelSelection.of(chosen) if chosen else LabelSelection()
 
     @property
     def page(self) -> Page:
-        """Which of the hosts."""
+        """The requested page of hosts."""
         (after,) = self.values.get(AFTER.name, ("",))
         return Page(self.number(HOSTS) if HOSTS.name in self.values else None, after)
 
     def number(self, parameter: Parameter) -> int:
-        """The value of a number, its maximum where it is not given."""
+        """The value of a number, its maximum if absent."""
         given = self.values.get(parameter.name)
         return int(given[0]) if given else parameter.most
 
     def chosen(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
-        """The values of a parameter, the default where it is not given."""
+        """The values of a parameter, the default if absent."""
         return self.values.get(name) or tuple(default)
 
 
 class Resource(NamedTuple):
-    """One operation on one path: what clients must know of it, and how it is answered.
+    """One operation on one path: its description for clients, and its implementation.
 
-    ``build`` makes the answer from a tick, which is then kept for all who ask the same; else ``handle`` answers by
-    itself. ``answer`` is the type of the JSON document, or its schema; ``media`` are the types of answers that are no
-    JSON. A ``prepared`` resource is answered before anyone asks, a ``topic`` may be listened to as a stream.
-    One that is ``early`` is made again as soon as a verdict changes, without waiting for the next tick. ``close`` is
+    ``build`` makes the answer from a tick, which is then cached for equal requests; otherwise ``handle`` answers
+    directly. ``answer`` is the type of the JSON document, or its schema; ``media``: types of answers other than
+    JSON. A ``prepared`` resource is built before any request, a ``topic`` is available in the stream.
+    An ``early`` one is rebuilt as soon as a verdict changes, without waiting for the next tick. ``close`` is
     called when the service ends.
     """
 
@@ -99,15 +99,15 @@ class Resource(NamedTuple):
     topic: bool = False
     early: bool = False
     method: str = "GET"
-    body: Any = None  #: type of the document that is sent
+    body: Any = None  #: type of the request document
     media: tuple[str, ...] = ()
     headers: tuple[Mapping[str, Any], ...] = ()  #: parameter objects of request headers
-    problems: tuple[str, ...] = ()  #: status codes, beside those that every resource, its parameters and path may have
-    conditional: bool = True  #: whether If-None-Match is looked at
+    problems: tuple[str, ...] = ()  #: status codes, besides those common to every resource, its parameters and path
+    conditional: bool = True  #: whether If-None-Match is evaluated
     close: Callable[[], None] | None = None
 
     def answer_of(self, request: Request, cache: TickCache) -> bytes:
-        """The body that ``build`` makes."""
+        """The body made by ``build``."""
         assert self.build is not None
         return self.build(cache, request)
 
@@ -133,15 +133,15 @@ Declare = Callable[[Parts], Sequence[Resource]]
 
 
 def fields(choices: tuple[str, ...], default: str) -> Parameter:
-    """The parameter that chooses what each row of an answer holds: members of it, and figures of its samples."""
+    """The parameter that selects the contents of each row: its members, and figures of its samples."""
     return Parameter("fields", f"fields of each row, in addition to its identity (default: {default})", choices)
 
 
-# -- What every resource checks: names and labels that the tick does not hold, answers that would be too large.
+# -- Checks of every resource: names and labels unknown in the tick, answers that would be too large.
 
 
 def bounded(samples: int, most: int) -> None:
-    """Raises Problem (422) for an answer of more samples than are allowed."""
+    """Raise Problem (422) for an answer with more samples than allowed."""
     if samples > most:
         detail = (
             f"the answer would contain {samples} samples, at most {most} are allowed ([serve.limits] answer_samples)"
@@ -154,7 +154,7 @@ def bounded(samples: int, most: int) -> None:
 
 
 def require(cache: TickCache, request: Request) -> None:
-    """Every pattern of hosts, sets and metrics must match something that is there. Raises Problem (404)."""
+    """Check that every pattern of hosts, sets and metrics matches something. Raises Problem (404)."""
     blocks = cache.snapshot.blocks
     values = request.values
     if "host" in values:
@@ -166,7 +166,7 @@ def require(cache: TickCache, request: Request) -> None:
 
 
 def selected(cache: TickCache, request: Request, labels: Labels) -> Chosen:
-    """Selection of a request, after a check that every pattern and label selector fits something. Raises Problem
+    """Selection of a request, after checking that every pattern and label selector matches something. Raises Problem
     (404)."""
     require(cache, request)
     hosts, wanted, of_entities = None, request.host_labels, request.entity_labels
@@ -182,7 +182,7 @@ def selected(cache: TickCache, request: Request, labels: Labels) -> Chosen:
 
 
 def entity_labels(cache: TickCache, labels: Labels) -> Iterator[Mapping[str, str]]:
-    """The labels of all processes and VMs."""
+    """Labels of all processes and VMs."""
     return (
         labels.of_entity(entity)
         for block in cache.snapshot.blocks
@@ -192,7 +192,7 @@ def entity_labels(cache: TickCache, labels: Labels) -> Iterator[Mapping[str, str
 
 
 def require_labels(parameter: Parameter, wanted: LabelSelection, known: Iterable[Mapping[str, str]]) -> None:
-    """Raises Problem (404) for a selector that nothing fulfils: an empty answer would look like peace."""
+    """Raise Problem (404) for a selector that matches nothing: an empty answer would suggest that all is well."""
     open_ones = [one for several in wanted.by_name.values() for one in several]
     values: dict[str, dict[str, None]] = {}
     for labels in known:
@@ -212,7 +212,7 @@ def _unknown_label(selector: Selector, values: Mapping[str, Mapping[str, None]])
 
 
 def _metrics(cache: TickCache) -> Iterable[str]:
-    """The names of all metrics; hosts share few schemas."""
+    """Names of all metrics; hosts share few schemas."""
     schemas = {block.schema: block for block in cache.snapshot.blocks}
     return [*(metric.name for block in schemas.values() for metric in block.metrics), *DERIVED]
 
@@ -225,13 +225,13 @@ def _match(what: str, patterns: Iterable[str], names: Iterable[str]) -> None:
 
 
 def hint(word: str, known: Sequence[str]) -> str:
-    """Suggestion of a known word that may be meant; empty where nothing known is near."""
+    """Suggestion of a similar known word; empty if there is none."""
     near = get_close_matches(word, list(dict.fromkeys(known))[:2000], 3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def hosts_of(cache: TickCache, request: Request, labels: Labels) -> Hosts:
-    """The hosts that a list of decisions is asked for. Raises Problem (404)."""
+    """Selected hosts of a list of decisions. Raises Problem (404)."""
     if not request.values:
         return Hosts()
     require(cache, request)
@@ -246,7 +246,7 @@ def decided_of(cache: TickCache) -> Decided:
 
 
 def verdicts_of(cache: TickCache) -> Decided:
-    """The same with the verdicts that have changed since, without moves. Raises Problem (503)."""
+    """Decision with the verdicts that have changed since the tick, without moves. Raises Problem (503)."""
     return _there(cache.verdicts)
 
 

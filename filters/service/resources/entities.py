@@ -23,7 +23,7 @@ _IDENTITY = {
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """Its figures now, and those of the last ticks, which are read from the shards when they are asked for."""
+    """Its current figures, and those of the last ticks, read from the shards on request."""
     labels, recents = parts.labels, parts.recents
 
     def now(cache: TickCache, request: Request) -> bytes:

@@ -1,4 +1,4 @@
-"""``/v1/figures``: what is kept of every sample."""
+"""``/v1/figures``: figures kept of every sample."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from filters.service.interface.resource import Parts, Resource
 
 
 def declare(_: Parts) -> tuple[Resource, ...]:
-    """It changes with the kernels only."""
+    """It depends only on the kernels."""
     return (
         Resource(
             "/v1/figures",

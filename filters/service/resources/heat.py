@@ -1,6 +1,6 @@
 """``/v1/roster`` and ``/v1/heat``: names once, values at every tick.
 
-A heat map of all hosts needs them.
+For a heat map of all hosts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
     """Both; the heat is also a topic of the stream."""
 
     def picture(cache: TickCache) -> Picture:
-        """Names and states of hosts. Their readings belong to the thread that judges: nobody looks at them here."""
+        """Names and states of hosts. Their readings belong to the thread that judges and are not used here."""
         return cache.decided.picture if cache.decided is not None else observe(cache.snapshot, parts.settings.decisions)
 
     def roster(cache: TickCache, _: Request) -> bytes:

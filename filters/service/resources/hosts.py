@@ -13,11 +13,11 @@ from filters.service.ticks.tick_cache import TickCache
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """All hosts, and one; labels and derived readings are those that decisions go by."""
+    """All hosts, and one; labels and derived readings are those used for decisions."""
     labels = parts.labels
 
     def view(cache: TickCache) -> hosts.HostsView:
-        """A picture of its own: readings are made when they are looked at, which is for one thread."""
+        """A separate picture: readings are created on access, which must happen in one thread."""
         picture = observe(cache.snapshot, parts.settings.decisions, TickInputs(cache.tables))
         pictured = {host.id: host for host in picture.hosts}
         return hosts.HostsView(cache.snapshot, cache.number, cache.tables, pictured, labels.of_entity)

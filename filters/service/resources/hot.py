@@ -21,8 +21,8 @@ OUTCOME = Parameter(
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """The configured rule is judged at every tick, with hysteresis; another one when it is asked for, as if no host had
-    been hot before. Raises ConfigError for parameters that are none."""
+    """The configured rule is applied at every tick, with hysteresis; another one on request, as if no host had been hot
+    before. Raises ConfigError for invalid parameters."""
     settings, recents = parts.settings.decisions, parts.recents
     methods = {name: method_of(settings, name) for name in overload_detection.rules()}
     rule = Parameter("rule", f"rule to apply (default: {settings.rule})", tuple(methods), single=True)

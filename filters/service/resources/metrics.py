@@ -16,7 +16,7 @@ from filters.service.http.parameters import Parameter, Values
 from filters.service.interface.resource import Parts, Resource
 from filters.service.ticks.tick_cache import TickCache, send_answer
 
-#: What a scrape may narrow or widen: the cardinality that its Prometheus has to bear.
+#: Options that narrow or widen a scrape: they determine the cardinality for its Prometheus.
 _PARAMETERS = (
     Parameter("entities", "whether processes and VMs have series (default: yes)", ("yes", "no"), single=True),
     Parameter(
@@ -28,7 +28,7 @@ _PARAMETERS = (
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """OpenMetrics or the classic text format, as the scraper likes."""
+    """OpenMetrics or the classic text format, as requested by the scraper."""
     scrape = Scrape(parts)
     media = (OPENMETRICS.media_type, CLASSIC.media_type)
     return (
@@ -39,7 +39,7 @@ def declare(parts: Parts) -> tuple[Resource, ...]:
 
 
 class Scrape:
-    """Answers scrapes; what only depends on names is prepared once."""
+    """Answers scrapes; parts that depend only on names are prepared once."""
 
     def __init__(self, parts: Parts) -> None:
         self._executor = parts.executor

@@ -1,7 +1,7 @@
 """``/v1/migrations``: moves reported by schedulers, and their consequences.
 
-The log is kept in the shards (``filters.judging.migration_store``), so that every service and every command
-agrees about cool-downs and moves in progress, and a restart forgets nothing.
+The log is kept in the shards (``filters.judging.migration_store``), so that all services and commands
+agree about cool-downs and moves in progress, and nothing is lost in a restart.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class MigrationsDocument(Struct, frozen=True):
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """GET lists what is known, POST takes one report."""
+    """GET lists known migrations, POST accepts one report."""
     known = KnownMigrations(parts)
     return (
         Resource(
@@ -110,7 +110,7 @@ class KnownMigrations:
         self._waiting = 0
 
     def close(self) -> None:
-        """Take no more reports."""
+        """Accept no more reports."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, _: Values, __: Scope, ___: Receive, send: Send) -> None:
@@ -120,7 +120,7 @@ class KnownMigrations:
         await _reply(send, encode(document(log, host_names(cache.snapshot))))
 
     async def report(self, _: Values, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a report and answer what it makes of it. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
+        """Record a report and send the resulting migration. Raises Problem (400, 404, 408, 409, 413, 415, 503)."""
         cache = self._newest.current()
         said = _decode(await read_body(scope, receive, self._settings.serve.limits.body_bytes))
         await _reply(send, await self._in_thread(lambda: self._write(said, cache.snapshot)))
@@ -155,7 +155,7 @@ class KnownMigrations:
 
 
 def document(log: Log, names: Mapping[str, str]) -> MigrationsDocument:
-    """The document of a log, the newest first; ``names`` are those of hosts by id."""
+    """Document of a log, the newest first; ``names``: hosts by id."""
     open_now = {each.vm for each in log.migrations.in_progress(log.now)}
     rows = [_row(each, each.vm in open_now, names) for each in log.migrations.newest.values()]
     rows.sort(key=lambda row: -(row.ended or row.started or 0.0))
@@ -172,7 +172,7 @@ def _row(each: Migration, open_now: bool, names: Mapping[str, str]) -> Migration
 async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
     """The JSON body of a request. Raises Problem (408, 413, 415).
 
-    Its type must be said: a form on some web page cannot, so it cannot make a browser report anything.
+    Its type must be declared: a form on a web page cannot do that, so it cannot make a browser report anything.
     """
     kinds = [value for name, value in scope["headers"] if name == b"content-type"]
     if len(kinds) != 1 or kinds[0].split(b";")[0].strip().lower() != JSON:

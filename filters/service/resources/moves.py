@@ -20,7 +20,7 @@ LISTS = Parameter("list", "lists to answer with (default: all)", PROPOSALS)
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """``host`` and ``label`` choose sources, ``entity_label`` VMs."""
+    """``host`` and ``label`` select sources, ``entity_label`` VMs."""
     labels = parts.labels
 
     def build(cache: TickCache, request: Request) -> bytes:

@@ -21,8 +21,8 @@ VM_LABEL = Parameter("vm_label", "labels of the new VM: NAME=VALUE, or NAME for 
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """``host`` and ``label`` choose the hosts that are considered."""
-    lock = Lock()  # readings are made when they are looked at, which is for one thread at a time
+    """``host`` and ``label`` select the hosts to consider."""
+    lock = Lock()  # readings are created on access, in one thread at a time
 
     def build(cache: TickCache, request: Request) -> bytes:
         decided, hosts = decided_of(cache), hosts_of(cache, request, parts.labels)

@@ -1,4 +1,4 @@
-"""``/v1/snapshot``: everything of one tick."""
+"""``/v1/snapshot``: all values of one tick."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from filters.service.ticks.tick_cache import TickCache
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """By columns, which is short."""
+    """Columnar, which is compact."""
 
     def build(cache: TickCache, request: Request) -> bytes:
         wanted, states = selected(cache, request, parts.labels), request.chosen("state", ())

@@ -36,7 +36,7 @@ class ServiceStatusDocument(StatusDocument, frozen=True):
 
 
 def declare(parts: Parts) -> tuple[Resource, ...]:
-    """The document of ``shardpulse status --json`` and the service's own figures beside it."""
+    """The document of ``shardpulse status --json`` and the service's own figures."""
     status = Status(parts)
     return (
         Resource(

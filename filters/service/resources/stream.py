@@ -32,7 +32,7 @@ _LAST_EVENT = {
 
 
 def of(others: Sequence[Resource], parts: Parts) -> Resource:
-    """The stream of the topics that other resources are, and of the tick in short."""
+    """Stream of the topics of other resources, and of the tick summary."""
     topics = Parameter(
         "topic", f"topics to receive (default: {TICK})", (TICK, *(each.name for each in others if each.topic))
     )
@@ -49,14 +49,14 @@ def of(others: Sequence[Resource], parts: Parts) -> Resource:
 
 
 class StreamEndpoint:
-    """Sends events until the client leaves, does not read, or the service ends."""
+    """Sends events until the client leaves or does not read, or the service ends."""
 
     def __init__(self, hub: Hub, newest: NewestCache) -> None:
         self._hub = hub
         self._newest = newest
 
     async def __call__(self, values: Values, scope: Scope, receive: Receive, send: Send) -> None:
-        """One client. Raises Problem (400, 503) before anything is sent."""
+        """Serve one client. Raises Problem (400, 503) before anything is sent."""
         topics = tuple(dict.fromkeys(values.get("topic", (TICK,))))
         last = last_event_id(scope)
         if self._hub.closed or self._hub.full:
@@ -83,7 +83,7 @@ class StreamEndpoint:
             if listener.ended == "closing" and not leaving.done():
                 await asyncio.wait((sender,), timeout=_LAST_WORDS_SECONDS)
             if not sender.done() and not leaving.done():
-                abort(scope)  # it does not read: nothing that is sent in order would ever arrive
+                abort(scope)  # it does not read: an orderly end would never arrive
                 await asyncio.wait((leaving,), timeout=_LAST_WORDS_SECONDS)
         finally:
             for task in (sender, leaving, ending):
@@ -94,7 +94,7 @@ class StreamEndpoint:
 
 
 async def _send(listener: Listener, send: Send) -> None:
-    """Send what is queued; a comment when there is nothing for long. Ends when the listener is at its end."""
+    """Send queued events, or a comment after a long pause. Ends with the listener."""
     while True:
         if not listener.queue and not listener.ended:
             try:
@@ -115,14 +115,14 @@ async def _left(receive: Receive) -> None:
 
 
 def abort(scope: Scope) -> None:
-    """End the connection of a request at once, where the server lets us."""
+    """End the connection of a request at once, if the server supports that."""
     extension = scope.get("extensions", {}).get(ABORT)
     if extension is not None:
         extension["abort"]()
 
 
 def last_event_id(scope: Scope) -> int | None:
-    """The tick that a client has seen last; None when it does not say."""
+    """The tick last seen by a client; None if not given."""
     given = [value for name, value in scope["headers"] if name == b"last-event-id"]
     if not given or not given[0]:
         return None

@@ -3,7 +3,7 @@
 An archive keeps them.
 
 Each change is recorded once, however many services see it (``acquisition.link.happenings``). Costs nothing while
-nothing changes; what cannot be recorded now is recorded with the next tick.
+nothing changes; changes that cannot be recorded now are recorded with the next tick.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from filters.decisions.verdict import ABSTAINED, HOT, SATURATED, SUSPECT, Verdic
 
 LOG = log.category("serve.decisions")
 _MOVE, _CONFLICT, _REMARK, _BLIND = "move:", "conflict:", "vm:", "blind"
-#: The events with which an outcome of a host begins and ends.
+#: Events for the beginning and the end of an outcome of a host.
 _EDGES = {HOT: ("hot", "cool"), SUSPECT: ("suspect", "suspect_over"), SATURATED: ("saturated", "saturated_over")}
 _OF_A_HOST = re.compile("(?:hot|suspect|saturated):([0-9a-f]{16})")
-_MOST_REMARKS = 20  #: a host may say anything of any number of VMs
+_MOST_REMARKS = 20  #: a host may report anything about any number of VMs
 _LONGEST_NAME = 100
-_NO_HOST = 0  #: what concerns several hosts is recorded in its partition
+_NO_HOST = 0  #: events about several hosts are recorded in its partition
 _States = dict[str, tuple[int, str]]  #: name -> host, state
 
 
 class EventRecorder:
-    """Records changes of what was decided; used by one thread."""
+    """Records changes of decisions; used by one thread."""
 
     def __init__(self) -> None:
         self._tags: tuple[str, ...] = ()
-        self._recorded: _States | None = None  #: None: it has to be read
-        self._blind: tuple[float, str] | None = None  #: since when, and why
+        self._recorded: _States | None = None  #: None: not read yet
+        self._blind: tuple[float, str] | None = None  #: time and reason
 
     def see_nothing(self, now: float, reason: str) -> None:
-        """Nothing can be read; this is recorded when it is over. ``now`` in seconds since 1970."""
+        """Nothing can be read; recorded when it is over. ``now`` in seconds since 1970."""
         self._blind = self._blind or (now, reason)
 
     def record(self, cluster: Cluster, decided: Decided, now: float) -> int:
-        """Record what has changed; the number of changes."""
+        """Record changes; returns their number."""
         try:
             if self._recorded is None:
                 self._recorded = self._read(cluster)
@@ -71,7 +71,7 @@ class EventRecorder:
             for name, state in states.items():
                 if name == _BLIND or (name.startswith((_MOVE, _CONFLICT, _REMARK)) and name.isascii()):
                     found[name] = partition, state
-                elif own := _OF_A_HOST.fullmatch(name):  # anything else is a foreign field: it blinds nobody
+                elif own := _OF_A_HOST.fullmatch(name):  # anything else is a foreign field and is ignored
                     found[name] = int(own[1], 16), state
         return found
 
@@ -104,7 +104,7 @@ class EventRecorder:
     def _edges(
         self, prefix: str, kinds: tuple[str, str], now_so: Collection[str], decided: Decided, now: float
     ) -> Iterator[tuple[int, Happening]]:
-        """Hosts that have an outcome since now, and that no longer have it, with what they are instead."""
+        """Hosts with a new outcome, and hosts that no longer have it, with their current one."""
         known, verdicts = self._known(prefix), decided.heat.verdicts
         for host in now_so:
             if prefix + host not in known and verdicts[host].outcome is not ABSTAINED:
@@ -112,7 +112,7 @@ class EventRecorder:
                 yield int(host, 16), Happening(prefix + host, _stamp(now), Turn.BEGIN, now, kinds[0], host, details)
         for name, (number, since) in known.items():
             host = name.removeprefix(prefix)
-            if host not in now_so and host in verdicts:  # a host that nobody sees may be so still
+            if host not in now_so and host in verdicts:  # a host that is not visible may still have it
                 details = {"since": _seconds(since), **_explained(verdicts[host])}
                 yield number, Happening(name, "", Turn.END, now, kinds[1], host, details)
 
@@ -148,7 +148,7 @@ class EventRecorder:
                 yield _NO_HOST, Happening(name, "", Turn.END, now, CONFLICT_OVER, host)
 
     def _remarks(self, decided: Decided, now: float) -> Iterator[tuple[int, Happening]]:
-        """Remarks about VMs: recorded once a minute while it lasts."""
+        """Remarks about VMs: recorded once a minute while they last."""
         known, minute = self._known(_REMARK), int(now // 60.0)
         found = {f"{_REMARK}{each.kind}:{each.vm}": each for each in decided.picture.remarks[:_MOST_REMARKS]}
         for name, each in found.items():

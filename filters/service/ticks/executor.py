@@ -12,11 +12,11 @@ from filters.service.http.problem import Problem
 from filters.service.ticks.tick_cache import Answer, Build, NewestCache, TickCache
 
 _BUILDERS = 2
-_MOST_WAITING = 64  #: answers that are being built or wait for it
+_MOST_WAITING = 64  #: answers being built or waiting for it
 
 
 class Executor:
-    """Makes answers; ``newest`` is the newest tick, ``latest`` reads the newest of every row."""
+    """Builds answers; ``newest`` is the newest tick, ``latest`` reads the newest one of every row."""
 
     def __init__(self, newest: NewestCache, limits: ServeLimits, latest: Callable[[], Awaitable[TickCache]]) -> None:
         self.newest = newest
@@ -26,11 +26,11 @@ class Executor:
         self._under_way: dict[tuple[bytes, str], asyncio.Future[Answer]] = {}
 
     def close(self) -> None:
-        """Let no more answers be made."""
+        """Stop building answers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, key: str, build: Build, content_type: bytes, cache: TickCache) -> Answer:
-        """The answer of a tick for a key. Raises Problem as ``build`` does, 503 when too many wait."""
+        """The answer of a tick for a key. Raises Problem as ``build`` does, 503 if too many wait."""
         known = cache.known(key)
         if known is not None:
             return known
@@ -48,4 +48,4 @@ class Executor:
     def _done(self, name: tuple[bytes, str], future: asyncio.Future[Answer]) -> None:
         self._under_way.pop(name, None)
         if not future.cancelled():
-            future.exception()  # the caller may have left: then nobody needs it
+            future.exception()  # if the caller has left, no one needs it

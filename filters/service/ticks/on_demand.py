@@ -1,6 +1,6 @@
 """Readings on demand: latest rows, recent values, condition of the pipeline.
 
-They cost too much to be read with every picture, or are wanted fresher than it is. Each has connections of its own.
+They cost too much to be read with every picture, or must be fresher. Each has its own connections.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from filters.service.http.problem import unavailable
 from filters.service.ticks.reading_thread import takes_sets
 from filters.service.ticks.tick_cache import NewestCache, TickCache
 
-_SHARED_SECONDS = 0.1  #: a request so soon after another gets the same picture
-_REST = 2.0  #: the reader rests for so many times as long as a reading takes: a million VMs are no load on the shards
+_SHARED_SECONDS = 0.1  #: a request this soon after another gets the same picture
+_REST = 2.0  #: pause of the reader as a multiple of the reading time: a million VMs are no load on the shards
 
 
 class LatestReading:
-    """The newest tick of every row, read by one thread, shared by all requests meanwhile. Use from one event loop.
+    """The newest tick of every row, read by one thread, shared by concurrent requests. Use from one event loop.
 
-    Each row is its own newest tick with its age: fresher by up to an interval and the grace time than the picture of
-    the reading thread, which waits until a tick is complete, but of several ticks at once. No decision is made from it.
+    Each row has its own newest tick with its age: fresher by up to an interval and the grace time than the picture of
+    the reading thread, which waits until a tick is complete, but with several ticks at once. Not used for decisions.
     """
 
     def __init__(self, settings: Settings, newest: NewestCache) -> None:
@@ -52,7 +52,7 @@ class LatestReading:
         self._under_way: asyncio.Future[TickCache] | None = None
 
     def close(self) -> None:
-        """Read no more; connections are closed once the reading under way has ended."""
+        """Stop reading; connections are closed after the current reading."""
         self._thread.submit(self._end)
         self._thread.shutdown(wait=False)
 
@@ -62,8 +62,8 @@ class LatestReading:
             self._reader = None
 
     async def current(self) -> TickCache:
-        """The newest of every row. Raises Problem (503) while the shards cannot be read."""
-        self._newest.current()  # during an outage nobody waits until one more connection has timed out
+        """The newest tick of every row. Raises Problem (503) while the shards cannot be read."""
+        self._newest.current()  # no wait for another connection timeout during an outage
         if self._last is not None and time.monotonic() < self._fresh_until:
             return self._last
         if self._under_way is None or self._under_way.done():
@@ -89,13 +89,13 @@ class LatestReading:
         self._last = found
         now = time.monotonic()
         self._fresh_until = now + max(_SHARED_SECONDS, _REST * (now - began))
-        while parts:  # in pieces, as that of the reading thread
+        while parts:  # in pieces, like that of the reading thread
             parts.pop()
         return found
 
 
 def version_of(snapshot: Snapshot) -> str:
-    """A word that differs when a row has a newer tick, another state, or an error came or went."""
+    """A token that changes when a row has a newer tick or another state, or an error comes or goes."""
     digest = hashlib.blake2b(repr(snapshot.errors).encode("utf-8", "surrogatepass"), digest_size=8)
     for block in snapshot.blocks:
         epoch = block.head.epoch if block.head is not None else 0
@@ -112,7 +112,7 @@ class Recents:
         self._reader: SnapshotReader | None = None
 
     def read(self, owners: Sequence[Owner]) -> Mapping[Owner, RecentTable]:
-        """The tables; absent where there are none. Raises Problem (503) when no shard answers."""
+        """The tables; absent ones are omitted. Raises Problem (503) if no shard answers."""
         if not owners:
             return {}
         with self._lock:
@@ -143,7 +143,7 @@ class Look(NamedTuple):
 
 
 class Condition:
-    """The condition of the pipeline, read at most once per tick, since that covers the books of all hosts.
+    """Condition of the pipeline, read at most once per tick, since that covers the books of all hosts.
 
     ``set_names`` are resource sets by number. Use from one event loop.
     """
@@ -157,11 +157,11 @@ class Condition:
         self._under_way: asyncio.Future[Look] | None = None
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop reading."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def look(self) -> Look:
-        """The condition now, at most one interval old. Raises ShardpulseError when no shard answers."""
+        """The condition now, at most one interval old. Raises ShardpulseError if no shard answers."""
         last = self._last
         if last is not None and time.monotonic() - last.made < self._settings.serve.interval_seconds:
             return last

@@ -2,9 +2,9 @@
 
 Verdicts are published as soon as they change.
 
-It waits until a tick's interval and grace time are over and reads then, on absolute deadlines of the wall
-clock, because ticks are numbered by it. Meanwhile it asks what has come: each host is judged by its newest sample at
-once. A shard that fails is part of the picture; when nothing can be read the service says so until it can be again.
+It reads after a tick's interval and grace time are over, on absolute deadlines of the wall
+clock, because ticks are numbered by it. In between it polls for arrivals: each host is judged by its newest sample
+immediately. A failed shard is part of the picture; if nothing can be read, the service reports that until it recovers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from filters.judging.judge import TickJudge
 
 LOG, _DECISIONS = log.category("serve.reading"), log.category("serve.decisions")
-#: After the grace time: the last frames of a tick are then in the shards, not on the way.
+#: After the grace time: then the last frames of a tick are in the shards, not in transit.
 _MARGIN_SECONDS = 0.005
-_LONGEST_WAIT = 1.0  #: looks at the clock at least so often: it may step
-_ARRIVALS_SECONDS = 0.1  #: between two questions what has come
-_REST = 9.0  #: it rests for so many times the CPU time of one: a tenth of a core is enough for that
+_LONGEST_WAIT = 1.0  #: the clock is checked at least this often: it may step
+_ARRIVALS_SECONDS = 0.1  #: between two polls for arrivals
+_REST = 9.0  #: pause as a multiple of the CPU time of one poll, which limits polls to a tenth of a core
 
 Publish = Callable[[TickCache], None]
 Renew = Callable[["Decided"], None]
@@ -49,8 +49,8 @@ def takes_sets(names: Sequence[str]) -> Takes | None:
 
 
 class ReadingThread:
-    """Reads until it is stopped; what it is given is called in the reading thread, ``beat`` at least once between
-    two readings, ``refuse`` when nothing has been read yet and a shard must not be spoken to."""
+    """Reads until stopped. The callbacks run in the reading thread: ``beat`` at least once between
+    two readings, ``refuse`` if nothing has been read yet and a shard must not be contacted."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class ReadingThread:
         self._thread = threading.Thread(target=self._run, name="reading", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End after the reading that is under way."""
+        """Stop after the current reading."""
         self._stopping.set()
         self._thread.join(timeout)
 
@@ -101,7 +101,7 @@ class ReadingThread:
                 self._log.fails(SHARDS, error)
                 if isinstance(error, AdmissionError) and self._refuse is not None and self._newest.last is None:
                     self._refuse(error)
-            except Exception as error:  # a fault of ours must not end the service: it is logged, and tried again
+            except Exception as error:  # an internal error must not end the service: it is logged, and retried
                 reason = f"internal error (bug): {type(error).__name__}: {error}"
                 self._failed(reason)
                 self._log.lasts(SHARDS, f"{reason}\n{traceback.format_exc()}", reason, patience=0.0)
@@ -110,7 +110,7 @@ class ReadingThread:
             self._reader.close()
 
     def read_once(self) -> TickCache:
-        """Take one picture and publish it. Raises ShardpulseError when nothing can be read."""
+        """Take one picture and publish it. Raises ShardpulseError if nothing can be read."""
         reader = self._connected()
         snapshot = reader.coherent(self._takes)
         tick = ticks.coherent_tick(snapshot.began, self._settings.serve.interval_seconds, self._grace)
@@ -149,19 +149,19 @@ class ReadingThread:
         self._fail()
 
     def read_arrivals(self) -> None:
-        """Judge what has come since, and publish where that changes a verdict."""
+        """Judge new arrivals, and publish if a verdict changes."""
         if self._newest.outage is not None or self._reader is None:
             return
         try:
             decided = self._judge.arrived(self._reader)
-        except ShardpulseError:  # the next picture says what is wrong
+        except ShardpulseError:  # the next picture reports the error
             return
         if decided is not None:
             self._renew(decided)
             self._recorder.record(self._reader.cluster, decided, time.time())
 
     def _wait(self) -> None:
-        """Until the next tick is complete; what comes meanwhile is judged."""
+        """Wait until the next tick is complete, judging arrivals."""
         interval = self._settings.serve.interval_seconds
         now = time.time()
         due = (ticks.coherent_tick(now - _MARGIN_SECONDS, interval, self._grace) + 2) * interval

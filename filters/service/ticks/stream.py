@@ -1,7 +1,7 @@
 """Server-sent events: every tick to all listeners, encoded once.
 
-A listener has a bounded queue. Who does not read is cut off when it is full, so that nobody waits for him
-and no memory grows; he comes back with Last-Event-ID and gets what he missed, as far as it is
+A listener has a bounded queue. A client that does not read is disconnected when it is full, so that no one waits
+for it and no memory grows; it reconnects with Last-Event-ID and gets the missed events, as far as they are
 kept. Format: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -21,9 +21,9 @@ from filters.documents.encoding import encode
 from filters.documents.hosts import state_of
 from filters.service.ticks.tick_cache import TickCache
 
-#: Said at the start of a stream: come back after so many milliseconds.
+#: Sent at the start of a stream: reconnection delay in milliseconds.
 RETRY = b"retry: 1000\n\n"
-#: A comment, so that both ends notice a connection that is gone.
+#: A comment, so that both ends notice a lost connection.
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_SECONDS = 10.0
 _KEPT_TICKS = 120
@@ -37,7 +37,7 @@ class Events(NamedTuple):
     by_topic: dict[str, bytes]
 
     def text(self, topics: Iterable[str]) -> bytes:
-        """The events of some topics as one piece."""
+        """Events of some topics in one piece."""
         return b"".join(self.by_topic[topic] for topic in topics if topic in self.by_topic)
 
     @property
@@ -47,14 +47,14 @@ class Events(NamedTuple):
 
 
 def event(topic: str, data: bytes, number: int | None) -> bytes:
-    """One event; ``data`` is JSON, which has no line breaks. ``number`` is what Last-Event-ID will say."""
+    """One event; ``data`` is JSON without line breaks. ``number``: value of Last-Event-ID."""
     identity = b"id: %d\n" % number if number is not None else b""
     return b"event: %s\n%sdata: %s\n\n" % (topic.encode(), identity, data)
 
 
 class Listener:
-    """One client. ``queue`` holds pieces that it has not been sent yet; ``ended`` says why there will be no
-    more: ``slow`` (cut off at once) or ``closing`` (after what is queued)."""
+    """One client. ``queue``: pieces not sent yet; ``ended``: reason for the end of
+    the stream: ``slow`` (disconnected at once) or ``closing`` (after the queued pieces)."""
 
     def __init__(self, topics: Sequence[str], most: int) -> None:
         self.topics = tuple(topics)
@@ -65,7 +65,7 @@ class Listener:
         self.over = asyncio.Event()
 
     def offer(self, piece: bytes) -> None:
-        """Queue a piece; a listener whose queue is full is at its end."""
+        """Queue a piece; a listener with a full queue is ended."""
         if not piece or self.ended:
             return
         if len(self.queue) >= self.most:
@@ -75,14 +75,14 @@ class Listener:
         self.wake.set()
 
     def end(self, why: str) -> None:
-        """No more will come."""
+        """End the listener."""
         self.ended = self.ended or why
         self.wake.set()
         self.over.set()
 
 
 class Hub:
-    """All listeners and the last events. Lives in the event loop's thread; ``topics`` may be read from any."""
+    """All listeners and the last events. Lives in the event loop's thread; ``topics`` may be read from any thread."""
 
     def __init__(self, most_listeners: int, queue: int) -> None:
         self._most = most_listeners
@@ -90,8 +90,8 @@ class Hub:
         self._listeners: set[Listener] = set()
         self._kept: deque[Events] = deque()
         self._bytes = 0
-        self.topics: frozenset[str] = frozenset()  #: those that anyone listens to
-        self.slow = 0  #: listeners that were cut off
+        self.topics: frozenset[str] = frozenset()  #: topics with at least one listener
+        self.slow = 0  #: number of disconnected listeners
         self.closed = False
 
     def __len__(self) -> int:
@@ -99,11 +99,11 @@ class Hub:
 
     @property
     def full(self) -> bool:
-        """Whether one more listener is one too many."""
+        """Whether no more listeners are accepted."""
         return len(self._listeners) >= self._most
 
     def join(self, topics: Sequence[str], last: int | None) -> Listener:
-        """A new listener: it receives what it missed since tick ``last``, or the newest one."""
+        """Add a listener: it receives the events missed since tick ``last``, or the newest one."""
         listener = Listener(topics, self._queue)
         pieces = [RETRY]
         if last is None:
@@ -116,14 +116,14 @@ class Hub:
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """Forget a listener."""
+        """Remove a listener."""
         self._listeners.discard(listener)
         self._count_topics()
         if listener.ended == "slow":
             self.slow += 1
 
     def tell(self, events: Events) -> None:
-        """Keep the events of a tick and queue them for everyone."""
+        """Store the events of a tick and queue them for all listeners."""
         self._kept.append(events)
         self._bytes += events.size
         while len(self._kept) > _KEPT_TICKS or (self._bytes > _KEPT_BYTES and len(self._kept) > 1):
@@ -136,26 +136,26 @@ class Hub:
             listener.offer(text)
 
     def tell_one(self, topic: str, piece: bytes) -> None:
-        """Queue one piece for everyone who listens to a topic; it is not kept, for the next tick says it too."""
+        """Queue one piece for all listeners of a topic; it is not stored, as the next tick repeats it."""
         for listener in self._listeners:
             if topic in listener.topics:
                 listener.offer(piece)
 
     def tell_all(self, piece: bytes) -> None:
-        """Queue one piece for everyone, whatever the topics; it is not kept."""
+        """Queue one piece for all listeners, whatever their topics; it is not stored."""
         for listener in self._listeners:
             listener.offer(piece)
 
     def close(self) -> None:
-        """End all streams, in order, and let nobody join any more."""
+        """End all streams, in order, and accept no more listeners."""
         self.closed = True
         for listener in self._listeners:
             listener.end("closing")
 
     def _missed(self, topics: Sequence[str], last: int) -> list[bytes]:
-        """Events after ``last``; before it a gap, when not everything since is kept."""
+        """Events after ``last``, preceded by a gap if not all of them are stored."""
         newer = [events for events in self._kept if events.number > last]
-        if not newer and self._kept and self._kept[-1].number < last:  # of another clock, or another service
+        if not newer and self._kept and self._kept[-1].number < last:  # from another clock, or another service
             newer = [self._kept[-1]]
         first = newer[0].number if newer else None
         kept = any(events.number == last for events in self._kept)
@@ -166,9 +166,9 @@ class Hub:
         self.topics = frozenset(topic for listener in self._listeners for topic in listener.topics)
 
 
-# -- What the stream tells of a tick: a short one of every tick, and the answers of other resources by topic.
+# -- Contents of the stream per tick: a summary of every tick, and the answers of other resources by topic.
 
-#: The topic of everyone who names none.
+#: The topic of listeners that name none.
 TICK = "tick"
 
 
@@ -192,9 +192,9 @@ class TickDocument(Struct, frozen=True):
 
 
 def tick_document(cache: TickCache) -> TickDocument:
-    """The short document of a tick."""
+    """Summary document of a tick."""
     decided = cache.decided
-    if decided is not None:  # as the heat map has them: a host that sends no figures of its own is late
+    if decided is not None:  # as in the heat map: a host without its own figures is late
         states = [host.state for host in decided.picture.hosts]
     else:
         states = [state_of(blocks) for blocks in by_host(cache.snapshot.blocks)]
@@ -217,9 +217,9 @@ def tick_document(cache: TickCache) -> TickDocument:
 
 
 def events_of(cache: TickCache, wanted: Collection[str], bodies: Mapping[str, Callable[[TickCache], bytes]]) -> Events:
-    """The events of a tick: always its short document, and the ``wanted`` topics by what makes their bodies.
+    """The events of a tick: always its summary document, and the ``wanted`` topics, with functions for their bodies.
 
-    All bear the number of the tick: Last-Event-ID means that everything of it was sent.
+    All have the number of the tick: Last-Event-ID means that all events of that tick were sent.
     """
     texts = {TICK: event(TICK, encode(tick_document(cache)), cache.number)}
     for topic, make in bodies.items():

@@ -1,4 +1,4 @@
-"""Tick cache: one tick's picture with every answer built from it.
+"""Tick cache: one tick's picture with all answers built from it.
 
 The reading thread publishes tick caches; requests only read them. An answer is encoded when it is first requested (the
 prepared ones before the cache is published) and shared by all equal requests. Its entity tag is weak (RFC 9110, section
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 JSON = b"application/json"
 _SMALLEST = 1024  #: bytes below which compression saves no packet
 _LEVEL = 1  #: zlib: 12 kB of verdicts become 1.2 kB in less than 0.1 ms; the highest levels gain little
-_PIECE = 256 << 10  #: bytes that are handed to a connection at once
+_PIECE = 256 << 10  #: bytes passed to a connection at once
 _EMPTY: Message = {"type": "http.response.body", "body": b""}
 
 
 class Answer:
-    """One representation of one resource at one tick. Made once, immutable but for what it caches."""
+    """One representation of one resource at one tick. Created once, immutable except for its caches."""
 
     __slots__ = ("_plain", "_squeezed", "body", "content_type", "etag", "not_modified")
 
@@ -47,7 +47,7 @@ class Answer:
         self._squeezed: tuple[Message, Message] | None = None
 
     def compress(self) -> None:
-        """Make the compressed variant; what is small stays as it is."""
+        """Make the compressed variant; small answers are not compressed."""
         if len(self.body) < _SMALLEST:
             self._squeezed = self._plain
             return
@@ -57,14 +57,14 @@ class Answer:
 
     @property
     def size(self) -> int:
-        """Bytes that it holds."""
+        """Size in bytes."""
         squeezed = self._squeezed
         more = 0 if squeezed is None or squeezed is self._plain else len(squeezed[1]["body"])
         return len(self.body) + more
 
     @property
     def slow_to_compress(self) -> bool:
-        """Whether the compressed variant is still to be made and takes more than a millisecond or so."""
+        """Whether making the compressed variant is still pending and takes more than about a millisecond."""
         return self._squeezed is None and len(self.body) > 65536
 
     def messages(self, gzip: bool) -> tuple[Message, Message]:
@@ -96,7 +96,7 @@ _COMMON = [
 
 
 async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
-    """Send what the request's headers ask for: nothing new (304), compressed or plain."""
+    """Send the response that matches the request's headers: nothing new (304), compressed or plain."""
     none_match, encoding = conditions(scope)
     if none_match is not None and matches(none_match, answer.etag):
         await send(answer.not_modified)
@@ -108,14 +108,14 @@ async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
         await send(body)
         return
     whole = memoryview(body["body"])
-    for start in range(0, len(whole), _PIECE):  # each waits until the client has taken those before
+    for start in range(0, len(whole), _PIECE):  # each waits until the client has taken the previous ones
         end = start + _PIECE
         await send({"type": "http.response.body", "body": whole[start:end], "more_body": end < len(whole)})
 
 
 def conditions(scope: Scope) -> tuple[bytes | None, bytes]:
-    """``If-None-Match`` (None: absent) and ``Accept-Encoding`` (empty: absent) of a request; fields that are
-    sent twice are one list (RFC 9110, section 5.3)."""
+    """``If-None-Match`` (None: absent) and ``Accept-Encoding`` (empty: absent) of a request; repeated fields
+    are one list (RFC 9110, section 5.3)."""
     none_match: bytes | None = None
     encoding = b""
     for name, value in scope["headers"]:
@@ -157,13 +157,13 @@ def _start(status: int, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
 #: Makes the body of an answer from a tick.
 Build = Callable[["TickCache"], bytes]
 
-_CACHED_BYTES = 128 << 20  #: answers of one tick that are kept for others who ask the same
+_CACHED_BYTES = 128 << 20  #: answers of one tick that are cached for equal requests
 _CACHED_ANSWERS = 512
 
 
 class TickCache:
-    """The snapshot of one tick. ``number`` grows by at least one from one to the next, also when the clock
-    steps back; it is the tick where the clock does not."""
+    """The snapshot of one tick. ``number`` grows by at least one from one to the next, even if the clock
+    steps back; otherwise it is the tick."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class TickCache:
         self.number = number
         self.snapshot = snapshot
         self.decided = judged.decided if judged is not None else None
-        self.verdicts = self.decided  #: with those that have changed since the tick
+        self.verdicts = self.decided  #: including those that have changed since the tick
         self.tables: Tables = judged.tables if judged is not None else tables or {}
         self.made = time.monotonic()
         self.etag = f'W/"{number}-{instance}"'.encode()
@@ -187,16 +187,16 @@ class TickCache:
 
     @property
     def age_seconds(self) -> float:
-        """Since it was made."""
+        """Seconds since its creation."""
         return time.monotonic() - self.made
 
     @cached_property
     def entities(self) -> EntityIndex:
-        """Where each entity stands."""
+        """Positions of all entities."""
         return EntityIndex(self.snapshot.blocks)
 
     def with_verdicts(self, decided: Decided, paths: Collection[str]) -> TickCache:
-        """The same tick with other verdicts; answers are kept but for those of ``paths``."""
+        """The same tick with other verdicts; answers are kept except those of ``paths``."""
         made = copy.copy(self)
         made.verdicts = decided
         made._renewals = self._renewals + 1
@@ -208,19 +208,19 @@ class TickCache:
         return made
 
     def parts(self) -> list[object]:
-        """Most of its parts. Who holds these when the cache goes can let go of one after the other: to free thousands
-        of hosts at once would keep the interpreter, and every answer waiting."""
+        """Most of its parts. A holder of these can release them one by one after the cache is gone: freeing thousands
+        of hosts at once would hold the interpreter and delay all answers."""
         found: list[object] = [*self.snapshot.blocks, *self.snapshot.unread, *self.tables.values()]
         for decided in filter(None, (self.decided, self.verdicts)):
             found += [*decided.picture.hosts, *decided.heat.verdicts.values()]
         return found
 
     def known(self, key: str) -> Answer | None:
-        """The answer that was made for a key, if it was."""
+        """The cached answer for a key, if any."""
         return self._answers.get(key)
 
     def make(self, key: str, build: Build, content_type: bytes) -> Answer:
-        """The answer for a key, made by ``build`` unless it is there; may be called from any thread."""
+        """The answer for a key, made by ``build`` unless cached; thread-safe."""
         found = self._answers.get(key)
         if found is not None:
             return found
@@ -235,7 +235,7 @@ class TickCache:
 
 
 class Outage:
-    """Why there is no new picture: nothing could be read."""
+    """Reason there is no new picture: nothing could be read."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -243,7 +243,7 @@ class Outage:
 
 
 class NewestCache:
-    """Current answer source: the newest cache, or the problem that it is missing.
+    """Source of answers: the newest cache, or the problem of its absence.
 
     Written by one thread, read by any: each field is replaced as a whole.
     """
@@ -254,7 +254,7 @@ class NewestCache:
         self.outage: Outage | None = Outage("no snapshot yet")
 
     def publish(self, cache: TickCache) -> None:
-        """A new picture; it ends an outage. The one before is let go in pieces."""
+        """Set a new picture; ends an outage. The previous one is freed in pieces."""
         parts = self.last.parts() if self.last is not None else []
         self.last = cache
         self.outage = None
@@ -262,23 +262,23 @@ class NewestCache:
             parts.pop()
 
     def renew(self, cache: TickCache) -> None:
-        """The same picture with other verdicts."""
+        """Set the same picture with other verdicts."""
         self.last = cache
 
     def fail(self, reason: str) -> None:
-        """No picture could be taken; the last one is answered no more."""
+        """Record that no picture could be taken; the last one is no longer used for answers."""
         if self.outage is None or self.outage.reason != reason:
             self.outage = Outage(reason)
 
     def current(self) -> TickCache:
-        """The cache to answer with. Raises Problem (503) when it is missing or old."""
+        """The cache for answers. Raises Problem (503) if it is missing or old."""
         last, outage = self.last, self.outage
         if outage is None and last is not None and last.age_seconds <= self._stale_seconds:
             return last
         raise self.problem()
 
     def problem(self) -> Problem:
-        """Why there is nothing to answer with, and how old the last picture is."""
+        """Reason there is no answer, and the age of the last picture."""
         last, outage = self.last, self.outage
         age = last.age_seconds if last is not None else None
         reason = outage.reason if outage is not None else "shards timed out"
@@ -286,6 +286,6 @@ class NewestCache:
         return unavailable(f"{reason}{old}", age)
 
     def trouble(self, reason: str) -> Problem:
-        """The problem (503) of a part that reads the shards by itself and could not."""
+        """The problem (503) of a part that failed to read the shards itself."""
         last = self.last
         return unavailable(reason, last.age_seconds if last is not None else None)

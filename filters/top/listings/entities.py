@@ -1,6 +1,6 @@
 """Entity listings of a host: its VMs or processes, and metrics of one.
 
-The metrics may be the host's own.
+The metrics may also be the host's own.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from filters.top.listings.listing import ENTITIES, METRICS, Listing, absent, fai
 
 CPU = "cpu_ratio"
 MEMORY = "memory_resident_bytes"
-_ORDER = ("vms", "processes")  #: what is shown first of a host; its own metrics come last
+_ORDER = ("vms", "processes")  #: shown first for a host; its own metrics come last
 Numbers = npt.NDArray[np.float64]
 
 
 def sets_of(snapshot: Snapshot, host: int) -> list[str]:
-    """The resource sets of a host that there are to look at: VMs, or else processes, first; its own metrics last.
+    """Available resource sets of a host: VMs, or else processes, first; its own metrics last.
 
-    Nothing while not all of them have been read: what comes first is not known then.
+    Empty until all of them have been read: only then is the first one known.
     """
     if any(block.host_id == host for block in snapshot.unread):
         return []
@@ -46,16 +46,16 @@ def sets_of(snapshot: Snapshot, host: int) -> list[str]:
 
 
 def block_of(snapshot: Snapshot, host: int, resource_set: str) -> Block | None:
-    """One block of a snapshot, if it is there."""
+    """One block of a snapshot, or None."""
     blocks = (b for b in snapshot.blocks if b.host_id == host and b.resource_set == resource_set)
     return next(blocks, None)
 
 
 def list_entities(block: Block, now: float, own: Iterable[str] = (), places: Placements | None = None) -> Listing:
-    """One row per VM or process: CPU in cores, resident memory, and the metrics ``own`` that VMs alone have.
+    """One row per VM or process: CPU in cores, resident memory, and the metrics ``own`` that only VMs have.
 
-    ``places`` say which VMs several processes have: the row that is not its VM's place has no
-    figures, for it would make the VM look idle (acquisition.snapshot.vms.placement).
+    ``places``: VMs with several processes. A row that is not its VM's place has no
+    figures, as it would make the VM look idle (acquisition.snapshot.vms.placement).
     """
     n = block.shape[0]
     index = {metric.name: column for column, metric in enumerate(block.metrics)}
@@ -85,7 +85,7 @@ def list_entities(block: Block, now: float, own: Iterable[str] = (), places: Pla
 
 
 def _placed(listing: Listing, block: Block, places: Placements) -> Listing:
-    """The listing with what is known of VMs that migrate."""
+    """The listing with notes on migrating VMs."""
     reasons, notes = list(listing.reasons), list(listing.notes) or [""] * listing.rows
     figures = {name: getattr(listing, name).copy() for name in ("mean", "deviation", "trend", "last", "memory")}
     extra = {plane: column.copy() for plane, column in listing.extra.items()}
@@ -104,9 +104,9 @@ def _placed(listing: Listing, block: Block, places: Placements) -> Listing:
 
 
 def list_metrics(block: Block, now: float, entity: int | None = None) -> Listing:
-    """One row per metric of an entity (None: the first, which of a host's own metrics is the host).
+    """One row per metric of an entity (None: the first, which is the host among a host's own metrics).
 
-    An entity that is not there any more has no rows.
+    An entity that no longer exists has no rows.
     """
     ids = block.ids.tolist()
     found = ids.index(entity) if entity in ids else None if entity is not None or not ids else 0
@@ -166,19 +166,19 @@ def _listing(
 
 
 def _stopped(state: float) -> str:
-    """Text beside the name of a VM that is neither running nor of unknown state."""
+    """Note for a VM with a known state other than running."""
     found = state_of(state)
     return "" if found in (RUNNING, UNKNOWN) else found
 
 
 def label_of(entity: Entity) -> str:
-    """The pid of a process; of a VM the number that its owner gave it, else its uuid."""
+    """The pid of a process; for a VM its number from the owner, else its uuid."""
     own = own_id(entity.name, entity.stable, entity.labels) if entity.kind == VM else entity.stable
     return printable(own.rpartition(":")[2])
 
 
 def entity_name(block: Block | None, identity: int | None) -> str:
-    """Name and label of an entity of a block, as far as it is known."""
+    """Name and label of an entity of a block, as far as known."""
     for entity in block.entities if block is not None else ():
         if entity.id == identity:
             return f"{printable(entity.name)} {label_of(entity)[:8]}".rstrip()
@@ -186,7 +186,7 @@ def entity_name(block: Block | None, identity: int | None) -> str:
 
 
 def heading_of(block: Block) -> tuple[str, ...]:
-    """Heading that all rows of a block share, in words: state, age, interval, why it is not current, what was lost."""
+    """Common heading of the rows of a block, in words: state, age, interval, reason it is not current, losses."""
     parts = [block.state, f"age {seconds(block.age_seconds)}", f"every {block.interval:g} s"]
     if block.reason:
         parts.append(printable(block.reason))
@@ -219,5 +219,5 @@ def _column(block: Block, plane: Plane, column: int | None) -> Numbers:
 
 
 def _row(values: npt.NDArray[Any], row: int, width: slice) -> npt.NDArray[Any]:
-    """The first ``width`` elements of a row; of no rows, nothing."""
+    """The first ``width`` elements of a row; empty if there are no rows."""
     return values[row, width] if row < len(values) else values.reshape(-1)[:0]

@@ -18,14 +18,14 @@ from acquisition.snapshot.values.recent import RecentTable
 from filters.top.listings.entities import CPU
 from filters.top.listings.listing import METRICS, STATE_CURRENT, Listing
 
-#: Ticks that are remembered, at 8 bytes per row each.
+#: Ticks kept, at 8 bytes per row each.
 LENGTH = 60
 
 
 class History(NamedTuple):
-    """``raw`` and ``mean`` float32 (n, LENGTH), the newest tick at the right, NaN where nothing valid came;
-    ``filled`` int64 (n,): so many of the newest ticks have been seen, what is left of them is not known.
-    ``newest`` is the newest tick of each interval at the last look, which was at ``now``."""
+    """``raw`` and ``mean`` float32 (n, LENGTH), the newest tick on the right, NaN if there was nothing valid;
+    ``filled`` int64 (n,): number of newest ticks that have been seen; older ones are unknown.
+    ``newest``: newest tick of each interval at the last look, at time ``now``."""
 
     ids: npt.NDArray[np.uint64]
     tick: npt.NDArray[np.int64]
@@ -37,16 +37,16 @@ class History(NamedTuple):
 
 
 def empty() -> History:
-    """The history of nothing."""
+    """An empty history."""
     none = np.empty((0, LENGTH), np.float32)
     return History(np.empty(0, np.uint64), np.empty(0, np.int64), none, none, np.empty(0, np.int64), {}, 0.0)
 
 
 def advance(history: History, listing: Listing) -> History:
-    """The history with one more look taken in: the rows of ``listing``, in its order, and no others.
+    """The history after one more look: the rows of ``listing``, in its order, and no others.
 
-    A row that was late at earlier looks gets a gap for each tick that it missed. Ticks between two looks that
-    nobody looked at are left out: nothing was missing, the picture is coarser.
+    A row that was late at earlier looks gets a gap for each missed tick. Ticks between two looks that
+    were not seen are skipped: nothing was missing, the picture is coarser.
     """
     known = _aligned(history, listing.ids)
     has_values = (np.isfinite(listing.mean) | np.isfinite(listing.last)) & (listing.state == STATE_CURRENT)
@@ -66,7 +66,7 @@ def advance(history: History, listing: Listing) -> History:
 
 
 def completed(history: History, other: History) -> History:
-    """The history with the rows of ``other`` where it has none itself."""
+    """The history with the rows of ``other`` for those without a history."""
     other = _aligned(other, history.ids)
     lacking = history.filled == 0
     raw, mean, filled, tick = (
@@ -79,7 +79,7 @@ def completed(history: History, other: History) -> History:
 
 
 def _newest(history: History, listing: Listing) -> dict[float, int]:
-    """The newest tick of each interval; where no row is current, as far on as the clock is."""
+    """The newest tick of each interval; without current rows, advanced by the clock."""
     newest = {}
     for interval in np.unique(listing.interval).tolist():
         current = listing.tick[(listing.interval == interval) & (listing.state == STATE_CURRENT)]
@@ -92,7 +92,7 @@ def _newest(history: History, listing: Listing) -> dict[float, int]:
 
 
 def _aligned(history: History, ids: npt.NDArray[np.uint64]) -> History:
-    """The same history in the order of ``ids``; rows that are new have none."""
+    """The history in the order of ``ids``; new rows are empty."""
     if np.array_equal(history.ids, ids):
         return history
     n = len(ids)
@@ -112,7 +112,7 @@ def _aligned(history: History, ids: npt.NDArray[np.uint64]) -> History:
 
 
 def _moved(values: npt.NDArray[np.float32], step: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """A copy whose rows have moved to the left by ``step``, NaN behind them."""
+    """A copy with the rows shifted left by ``step`` and filled with NaN."""
     moved = values.copy()
     for distance in np.unique(step).tolist():
         if distance:
@@ -122,14 +122,14 @@ def _moved(values: npt.NDArray[np.float32], step: npt.NDArray[np.int64]) -> npt.
     return moved
 
 
-# -- What the filter kept of the last ticks, as the beginning of a history: a screen that has just opened is not empty.
+# -- Recent values from the filter as the start of a history: a screen that has just opened is not empty.
 
 HOST_CPU = "cpu_busy_ratio"
 Series = tuple[RecentTable, int, str] | None  #: of a row: its table, entity and metric
 
 
 def history_of_hosts(listing: Listing, snapshot: Snapshot, known: Mapping[Owner, RecentTable]) -> History:
-    """The history of CPU use of all hosts whose recent values were read."""
+    """CPU history of all hosts with recent values that were read."""
     if not known:
         return empty()
     blocks = {block.host_id: block for block in snapshot.blocks if block.resource_set == HOST_SET}
@@ -145,7 +145,7 @@ def history_of_hosts(listing: Listing, snapshot: Snapshot, known: Mapping[Owner,
 def history_of_block(
     listing: Listing, block: Block, entity: int | None, known: Mapping[Owner, RecentTable], past: History
 ) -> History:
-    """The history of the rows of one block, or of the metrics of one of its entities; ``past`` where none was kept."""
+    """History of the rows of one block, or of the metrics of one of its entities; ``past`` if none was kept."""
     table = known.get((block.host_id, block.set_id))
     if table is None:
         return past
@@ -158,7 +158,7 @@ def history_of_block(
 
 
 def _history(listing: Listing, series: Sequence[Series]) -> History:
-    """Up to the tick of each row; ticks that never came are gaps, what is older than the record is not known."""
+    """Up to the tick of each row; ticks that never came are gaps, times before the record are unknown."""
     n = listing.rows
     raw = np.full((n, LENGTH), np.nan, np.float32)
     mean = np.full((n, LENGTH), np.nan, np.float32)

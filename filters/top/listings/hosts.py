@@ -1,8 +1,8 @@
 """Host listing of a snapshot: CPU used, memory used, age, state.
 
-CPU used is a ratio of all cores of the host (acquisition.model.derived), and as moving averages are linear its mean and
-trend are 1 - and - those of the parts. The deviation is the sum of the parts' deviations,
-which is the most that it can be (they are correlated in an unknown way).
+CPU used is a ratio of all cores of the host (acquisition.model.derived), and as moving averages are linear, its mean
+and trend are 1 - and - those of the parts. The deviation is the sum of the parts' deviations,
+which is its maximum (their correlation is unknown).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 def list_hosts(snapshot: Snapshot) -> Listing:
-    """One row per host. One whose own metrics are not sampled has no values, and says so."""
+    """One row per host. A host without samples of its own metrics has no values, and a note about it."""
     chosen = _representatives([*snapshot.blocks, *snapshot.unread])
     sampled = np.array([block.resource_set == HOST_SET for block in chosen], bool)
     found = _gather([block if own else _blank(block) for block, own in zip(chosen, sampled, strict=True)], _METRICS)
@@ -61,7 +61,7 @@ def list_hosts(snapshot: Snapshot) -> Listing:
 
 
 def _representatives(blocks: Iterable[Block]) -> list[Block]:
-    """Of each host the block of its own metrics, or else any one of it; in the order of names."""
+    """For each host the block of its own metrics, or else any of its blocks; ordered by name."""
     found: dict[int, Block] = {}
     for block in blocks:
         if block.resource_set == HOST_SET or block.host_id not in found:
@@ -74,7 +74,7 @@ def _blank(block: Block) -> Block:
 
 
 def _used(plane: npt.NDArray[np.float32]) -> Numbers:
-    """Rounding must not make it negative, and an impossible raw value stays impossible."""
+    """Rounding must not make it negative, and an impossible raw value remains impossible."""
     used: Numbers = DERIVED[CPU].formula(np.maximum, *plane[:, :2].T.astype(np.float64))
     used[np.abs(used) < 1e-6] = 0.0
     return used
@@ -91,7 +91,7 @@ def _memory(found: Gathered) -> Numbers:
 
 
 def _worse(found: Gathered) -> npt.NDArray[np.uint8]:
-    """The code of the first of both parts that is not valid."""
+    """The code of the first part that is not valid."""
     worse = found.codes[:, 0].copy()
     fine = worse == codes.VALID
     worse[fine] = found.codes[fine, 1]
@@ -101,10 +101,10 @@ def _worse(found: Gathered) -> npt.NDArray[np.uint8]:
 class Gathered(NamedTuple):
     """The same metrics of thousands of hosts as arrays: k blocks, m metrics.
 
-    ``planes`` name (those of planes.OWN) -> float32 (k, m), NaN where there is no value, or what was
-    smoothed is of the past; ``codes`` uint8 (k, m), MISSING where a block has no such metric, LATE where its values
-    are late; ``stale`` float32 (k, m), seconds from the last valid value to the tick, infinite where there never was
-    one; ``invalid`` and ``missing`` int64 (k,), the samples of the whole record whose check failed, or that have no
+    ``planes``: name (those of planes.OWN) -> float32 (k, m), NaN without a value or if the smoothed
+    values are out of date; ``codes`` uint8 (k, m), MISSING if a block has no such metric, LATE if its values
+    are late; ``stale`` float32 (k, m), seconds from the last valid value to the tick, infinite if there never was
+    one; ``invalid`` and ``missing`` int64 (k,), the samples of the whole record that failed a check, or have no
     value.
     """
 
@@ -116,7 +116,7 @@ class Gathered(NamedTuple):
 
 
 def _gather(blocks: Sequence[Block], metrics: Sequence[str]) -> Gathered:
-    """The first row of every block; what has no values, or no such metric, is missing."""
+    """The first row of every block; missing if there are no values, or no such metric."""
     shape = (len(blocks), len(metrics))
     found = Gathered(
         {name: np.full(shape, np.nan, np.float32) for name in [plane.name for plane in OWN]},
@@ -142,14 +142,14 @@ def _gather(blocks: Sequence[Block], metrics: Sequence[str]) -> Gathered:
 
 
 def _take(found: Gathered, blocks: Sequence[Block], members: list[tuple[int, Head]], metrics: Sequence[str]) -> None:
-    """The blocks of one layout at once; their names are those of the first one that has a table."""
+    """The blocks of one layout together, with names from the first one that has a table."""
     count, head = len(members), members[0][1]
     places = np.array([place for place, _ in members])
     known = next((blocks[place] for place, _ in members if blocks[place].names is not None), blocks[places[0]])
     index = {metric.name: column for column, metric in enumerate(known.metrics)}
     there = [(i, index[name]) for i, name in enumerate(metrics) if name in index]
     wanted, own = (np.array([pair[side] for pair in there], np.intp) for side in (0, 1))
-    start, end = head.planes_at, head.exceptions_at  # the same in all of them
+    start, end = head.planes_at, head.exceptions_at  # equal for all of them
     raw = b"".join([blocks[place].data[start:end] for place, _ in members])
     cube = np.frombuffer(raw, "<f4").reshape(count, head.plane_count, head.entities, head.metrics)[:, :, 0, :]
     for i, plane in enumerate(head.planes):

@@ -22,19 +22,19 @@ _IS_INVALID = np.frombuffer(codes.IS_INVALID, np.bool_)
 
 
 class Listing(NamedTuple):
-    """n rows, hosts in the order of their names; every column has n elements.
+    """n rows, hosts ordered by name; every column has n elements.
 
-    The figures are of CPU use, of a metric listing of that metric.
-    ``mean deviation trend last memory`` float64, NaN where there is no value; ``codes`` uint8 of ``last``;
-    ``age`` float64, seconds since the newest valid value at the time of the snapshot, of a row without values
-    since its last report; NaN while unknown. ``state`` uint8, an index into states.STATES. ``invalid`` int64
-    counts samples at this tick whose check failed, ``missing`` those without a value.
-    ``interval`` float64 is seconds per tick, ``now`` the reader's clock. ``heading`` is what all rows have in common.
+    The figures are of CPU use, in a metric listing of the metric.
+    ``mean deviation trend last memory`` float64, NaN without a value; ``codes`` uint8 of ``last``;
+    ``age`` float64, seconds since the newest valid value at the time of the snapshot, for a row without values
+    since its last report; NaN while unknown. ``state`` uint8, an index into states.STATES. ``invalid`` int64:
+    number of samples at this tick that failed a check, ``missing``: of those without a value.
+    ``interval`` float64: seconds per tick; ``now``: the reader's clock. ``heading``: common to all rows.
     """
 
     kind: str
     names: Sequence[str]
-    labels: Sequence[str]  #: pid, uuid; "" where the name says all
+    labels: Sequence[str]  #: pid, uuid; "" if the name suffices
     ids: npt.NDArray[np.uint64]
     units: Sequence[str]
     mean: npt.NDArray[np.float64]
@@ -50,31 +50,31 @@ class Listing(NamedTuple):
     tick: npt.NDArray[np.int64]
     interval: npt.NDArray[np.float64]
     now: float
-    reasons: Sequence[str]  #: why a row has no figures; "" where it has
-    notes: Sequence[str] = ()  #: where a VM is migrating to, how a host is judged; () for none
+    reasons: Sequence[str]  #: reason a row has no figures; "" if it has
+    notes: Sequence[str] = ()  #: destination of a migrating VM, verdict on a host; () for none
     memory_unit: str = "ratio"
-    extra: Mapping[Plane, npt.NDArray[np.float64]] = {}  #: the figures of further kernels
+    extra: Mapping[Plane, npt.NDArray[np.float64]] = {}  #: figures of further kernels
     heading: tuple[str, ...] = ()
-    own: Mapping[str, npt.NDArray[np.float64]] = {}  #: what VMs alone have, by metric
+    own: Mapping[str, npt.NDArray[np.float64]] = {}  #: metrics that only VMs have
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.names)
 
 
 def failed(code: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Where a check failed, of codes of any shape."""
+    """Mask of failed checks, for codes of any shape."""
     return _IS_INVALID[code]
 
 
 def absent(code: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Where there is no value: none is provided, it is the first of its epoch, or late."""
+    """Mask of missing values: not provided, the first of an epoch, or late."""
     return np.isin(code & codes.CODE_MASK, codes.WITHOUT_VALUE)
 
 
 def valid_age(age: npt.NDArray[np.float64] | float, stale: Floats) -> npt.NDArray[np.float64]:
-    """Seconds since the last valid value: the age of the tick and the time to it; NaN where there never was one."""
+    """Seconds since the last valid value: the age of the tick plus the time up to it; NaN if there never was one."""
     total = np.asarray(age, np.float64) + stale
     total[~np.isfinite(total)] = np.nan
     return total

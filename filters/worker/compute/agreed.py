@@ -1,6 +1,6 @@
 """Agreement of the step in C with Python: one table, compared at import.
 
-``STEP`` is that of ``filters.worker.step.native``, once it agrees.
+``STEP`` is that of ``filters.worker.step.native``, if it agrees.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_TRACK = ("flags", "interval", "epoch", "sequence", "tick", "wall", "applied"
 
 
 def table() -> dict[str, object]:
-    """The definitions by their names in C (filters/worker/step/shared.h and the headers that it goes with)."""
+    """The definitions by their names in C (filters/worker/step/shared.h and the headers included with it)."""
     section = compiled.offsets(inputs.HEADER_FIELDS)
     return {
         **smoothed.in_c(),

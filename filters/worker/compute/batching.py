@@ -12,12 +12,12 @@ from filters.kernels.numpy_step import Codes
 from filters.worker.partitions.batch import Batch
 from filters.worker.states.state import State
 
-#: Planes of a batch stay within the second-level cache of a core: some 50,000 samples.
+#: Planes of a batch fit in the second-level cache of a core: about 50,000 samples.
 _MOST_SAMPLES = 48 * 1024
 
 
 class Item(NamedTuple):
-    """A decoded frame to smooth, the state that it advances, and the batch that writes what becomes of it."""
+    """A decoded frame to smooth, the state that it advances, and the batch that writes the result."""
 
     batch: Batch
     state: State
@@ -25,7 +25,7 @@ class Item(NamedTuple):
 
 
 def batches(items: list[Item]) -> Iterator[list[Item]]:
-    """Split so that no state appears twice in a batch and frames of one state stay in order."""
+    """Split so that no state appears twice in a batch and frames of one state keep their order."""
     rounds: list[list[Item]] = []
     seen: dict[int, int] = {}
     for item in items:
@@ -48,7 +48,7 @@ def batches(items: list[Item]) -> Iterator[list[Item]]:
 
 
 def join_codes(items: list[Item]) -> Codes | None:
-    """The codes of all frames behind each other; None when all samples are valid."""
+    """Concatenated codes of all frames; None if all samples are valid."""
     if not any(item.frame.codes for item in items):
         return None
     return np.frombuffer(b"".join([item.frame.codes or bytes(item.frame.samples) for item in items]), np.uint8)

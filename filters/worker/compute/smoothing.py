@@ -1,8 +1,8 @@
-"""Smoothing: advances states by frames, leaves records to their batches.
+"""Smoothing: advances states by frames, adds records to their batches.
 
-With the native step (filters.worker.step) state by state: a run of frames that simply follow each other is one call,
-which smooths, keeps the decision inputs and encodes; of any other frame Python makes the state ready first. With
-numpy, which is its definition, by batches.
+With the native step (filters.worker.step) state by state: a run of frames in direct succession is one call,
+which smooths, updates the decision inputs and encodes; for any other frame Python prepares the state first. With
+numpy, the definition of the step, by batches.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from filters.worker.states.record import RecordEncoder, exceptions_of
 from filters.worker.step.native import Step, step_of
 
 _IS_INVALID = np.frombuffer(IS_INVALID, np.bool_)
-_MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a frame of more has no inputs
+_MOST_ENTITIES = 1 << 17  #: of one resource set of one host; a larger frame has no inputs
 
 
 class Smoother:
-    """``kernels`` of the records; without the kernel ``mean`` there are no decision inputs: they have no baseline."""
+    """``kernels`` of the records; without the kernel ``mean`` there are no decision inputs, for lack of a baseline."""
 
     def __init__(self, settings: FilterSettings, kernels: tuple[Kernel, ...], native: Step | None = STEP) -> None:
         self.kernels = computed(kernels)
@@ -48,7 +48,7 @@ class Smoother:
         self._native = native and step_of(kernels)
 
     def smooth(self, accepted: list[Accepted]) -> None:
-        """Apply frames; those of one state in their order."""
+        """Apply frames; those of one state in order."""
         if self._native is None:
             others = [Item(each.batch, each.state, each.decoded()) for each in accepted]
         else:
@@ -60,7 +60,7 @@ class Smoother:
     # ---------------------------------------------------------------- decision inputs
 
     def _inputs_of(self, item: Item) -> InputsState | None:
-        """The inputs that a frame moves: of columns that are known by its table."""
+        """The inputs advanced by a frame: of columns known from its table."""
         _, state, frame = item
         names = state.names
         if names is not state.inputs_names or frame.interval != state.inputs_interval:
@@ -71,7 +71,7 @@ class Smoother:
         return state.inputs if known and 0 < frame.entities <= _MOST_ENTITIES else None
 
     def _planned(self, item: Item) -> InputsState | None:
-        """The inputs of a resource set whose names or interval are new: those that it has, where their plan stays."""
+        """Inputs of a resource set with a new table or interval: the existing ones, if their plan is unchanged."""
         _, state, frame = item
         if state.names is None or self._mean is None:
             return None
@@ -85,14 +85,14 @@ class Smoother:
         return InputsState(plan, ring, 0 if inputs is None else inputs.step)
 
     def _keep_ring(self, item: Item, inputs: InputsState) -> None:
-        """Write now and then what follows a row: the averages that others are computed from, time to live."""
+        """Write periodic data after a row: the averages from which others are computed, time to live."""
         kept, means = inputs.arrays(), None
         if inputs.begins or inputs.ring.unseeded or inputs.step % SEED_EVERY == 0:
             means = np.concatenate((self._means(item, inputs), kept.derived[DERIVED_MEAN]))
         inputs.ring.keep(inputs.step, means, kept.slots, self._expire, item.batch.also)
 
     def _means(self, item: Item, inputs: InputsState) -> Floats:
-        """The averages of the columns that frames carry, float32 (S, E), a view."""
+        """Averages of the columns in frames, float32 (S, E), a view."""
         _, state, frame = item
         means: Floats = state.planes[self._mean].reshape(frame.entities, frame.metrics).T[list(inputs.plan.sources)]
         return means
@@ -100,7 +100,7 @@ class Smoother:
     # ---------------------------------------------------------------- the native step
 
     def _smooth_natively(self, accepted: list[Accepted], native: Step) -> list[Item]:
-        """Answers the items that are left to numpy: a formula of theirs is not known."""
+        """Returns the items left to numpy: those with a formula unknown to the native step."""
         others: list[Item] = []
         now, moment = time.time(), time.monotonic()
         for run in native.run_all(accepted, now, moment):
@@ -114,7 +114,7 @@ class Smoother:
         return others
 
     def _smooth_one(self, item: Item, native: Step, now: float, moment: float) -> bool:
-        """One frame of any kind, after which its state is handed over; false when it is left to numpy."""
+        """Smooth one frame of any kind, then hand over its state; false if it is left to numpy."""
         batch, state, frame = item
         state.settle()
         inputs = None if self._settings.inputs is None else self._inputs_of(item)
@@ -205,7 +205,7 @@ class Smoother:
 
 
 def _distribute(items: list[Item], starts: Positions, result: Smoothed) -> None:
-    """Give every state what became of its samples."""
+    """Write the results of its samples to every state."""
     failed = np.concatenate(([0], np.cumsum(_IS_INVALID[result.codes])))
     invalid = np.diff(failed[np.searchsorted(result.exceptions, starts)]).tolist()
     exceptions = exceptions_of(result, starts)

@@ -2,7 +2,7 @@
 
 It advances many frames at once.
 
-Rows of all frames that have the same plan lie behind each other; arrays are (C, R): columns, rows of all frames.
+Rows of all frames with the same plan are concatenated; arrays are (C, R): columns, rows of all frames.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from filters.worker.inputs.state import CUSUM, MEAN, TIME_ABOVE, Arrays, Begun, 
 
 
 def push(lately: Floats, x: Floats, usable: npt.NDArray[np.bool_]) -> Floats:
-    """The last valid samples after ``x`` (C, R), which counts where ``usable`` (C, R); ``lately`` (m, C, R), the newest
-    first, NaN where there were fewer."""
+    """The last valid samples after adding ``x`` (C, R), which counts if ``usable`` (C, R); ``lately`` (m, C, R), the
+    newest first, NaN if there were fewer."""
     after = np.empty_like(lately)
     after[0] = x
     after[1:] = lately[:-1]
@@ -37,14 +37,14 @@ def push(lately: Floats, x: Floats, usable: npt.NDArray[np.bool_]) -> Floats:
 
 
 def extremes(lately: Floats, valid: npt.NDArray[np.int16]) -> tuple[Floats, Floats]:
-    """Lowest and highest (C, R) of ``lately``; NaN where a window of ``valid`` (C, R) samples has not so many.
+    """Lowest and highest (C, R) of ``lately``; NaN if a window with ``valid`` (C, R) samples has fewer.
 
-    They are near to each other while a load stays where it is. A spike of a second or three begins and ends within
-    samples, so that its first and last one show only a part of it; four samples in a row that are high and alike are
-    none (docs/decisions/0027)."""
+    They are close together while a load is constant. A spike of one to three seconds begins and ends within
+    samples, so its first and last one show only a part of it; four consecutive samples that are high and similar are
+    not a spike (docs/decisions/0027)."""
     lowest, highest = lately.min(axis=0), lately.max(axis=0)
     few = valid < len(lately)
-    if few.any():  # what lies before the window is not known to a worker that takes over
+    if few.any():  # values before the window are unknown to a worker that takes over
         lowest[few] = highest[few] = np.nan
     return lowest, highest
 
@@ -55,9 +55,9 @@ Counts = npt.NDArray[np.int16]
 class Tick(NamedTuple):
     """New samples of R rows in C columns, float32.
 
-    ``x`` (C, R), NaN where not ``usable`` (bool); ``leaving`` (C, R), those that the windows lose for them, and
-    ``uncounted`` (C, R), those that k of n loses, ABSENT where not valid; ``baseline`` (C, R), the moving average
-    before ``x``, NaN where there was none; ``seconds`` (R,) that each sample stands for; ``thresholds`` and ``slacks``
+    ``x`` (C, R), NaN if not ``usable`` (bool); ``leaving`` (C, R): samples replaced in the windows, and
+    ``uncounted`` (C, R): samples leaving k of n, ABSENT if not valid; ``baseline`` (C, R): moving average
+    before ``x``, NaN if there was none; ``seconds`` (R,) covered by each sample; ``thresholds`` and ``slacks``
     (C, 1).
     """
 
@@ -72,8 +72,8 @@ class Tick(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """(C, R): CUSUM statistic and seconds above the threshold, float32; valid samples in the window, valid samples in
-    the last ticks that are counted, and those of them that are above, integers."""
+    """(C, R): CUSUM statistic and seconds above the threshold, float32; integers: number of valid samples in the
+    window, of valid samples in the last counted ticks, and of those above the threshold."""
 
     cusum: Floats
     time_above: Floats
@@ -83,7 +83,7 @@ class Counted(NamedTuple):
 
 
 def count(old: Counted, tick: Tick) -> Counted:
-    """The counts after a tick. A sample that is not valid leaves CUSUM and time above as they were: it is no
+    """The counts after a tick. A sample that is not valid leaves CUSUM and time above unchanged: it is no
     evidence for either side."""
     x, usable = tick.x, tick.usable
     exceeds = x > tick.thresholds
@@ -100,8 +100,8 @@ def count(old: Counted, tick: Tick) -> Counted:
 
 
 class Member(NamedTuple):
-    """A frame and the inputs that it moves; ``means`` float32 (S, E), averages of the columns that frames carry as
-    they were before it, NaN where there were none."""
+    """A frame and the inputs that it advances; ``means`` float32 (S, E): averages of the columns in frames
+    before the frame, NaN if there were none."""
 
     item: Item
     inputs: InputsState
@@ -110,7 +110,7 @@ class Member(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Frames with one plan: where the rows of each lie, what each keeps, and what their rows say."""
+    """Frames with one plan: positions of the rows of each frame, their kept state, and their contents."""
 
     members: list[Member]
     spans: list[tuple[int, int]]
@@ -121,8 +121,8 @@ class _Group(NamedTuple):
 
 
 def advance(members: list[Member]) -> dict[int, bytes]:
-    """Take the samples of frames; every state at most once. Answers, by the id of their inputs, the commands that
-    write their rows of recent values."""
+    """Process the samples of frames, with every state at most once. Returns, by the id of their inputs, the commands
+    that write their rows of recent values."""
     groups: dict[int, list[Member]] = {}
     for member in members:
         groups.setdefault(id(member.inputs.plan), []).append(member)
@@ -158,7 +158,7 @@ def _advance_group(plan: Plan, members: list[Member]) -> dict[int, bytes]:
 
 
 def _take(plan: Plan, members: list[Member], spans: list[tuple[int, int]]) -> _Group:
-    """The samples of the columns and the averages before them; those of derived columns move on."""
+    """Samples of the columns and the averages before them; those of derived columns are advanced."""
     items = [member.item for member in members]
     kept = [_grow_older(member) for member in members]
     values = np.frombuffer(b"".join([item.frame.values for item in items]), "<f4").reshape(-1, plan.metrics)
@@ -200,7 +200,7 @@ def _grow_older(member: Member) -> Arrays:
 
 
 def _replace(group: _Group, plan: Plan, x: Floats) -> tuple[Floats, Floats]:
-    """Put new samples into the windows; answers those that they replace, and those that k of n loses, (C, R)."""
+    """Put new samples into the windows; returns the replaced ones, and those leaving k of n, (C, R)."""
     leaving, uncounted = np.empty_like(x), np.empty_like(x)
     for member, kept, (first, end) in zip(group.members, group.kept, group.spans, strict=True):
         step, n = member.inputs.step, plan.window
@@ -248,7 +248,7 @@ def _order(group: _Group, plan: Plan, counted: Counted) -> tuple[Floats, ...]:
 
 
 def _row(group: _Group, place: int) -> bytes:
-    """The command that writes the row of recent values of one frame."""
+    """Command that writes the row of recent values of one frame."""
     member, (first, end), slots = group.members[place], group.spans[place], group.kept[place].slots
     inputs, frame = member.inputs, member.item.frame
     raw = np.zeros((len(group.raw), inputs.ring.capacity), np.float32)
@@ -256,7 +256,7 @@ def _row(group: _Group, place: int) -> bytes:
     raw[:, slots] = group.raw[:, first:end]
     found = group.codes[:, first:end]
     plain = found & validity.CODE_MASK
-    codes[:, slots] = np.where(plain == validity.VALID, found, plain)  # no code is taken for GONE
+    codes[:, slots] = np.where(plain == validity.VALID, found, plain)  # no code is mistaken for GONE
     return inputs.ring.row(
         inputs.step, recent.encode_row(inputs.step, frame.epoch, frame.wall, frame.monotonic, raw, codes)
     )

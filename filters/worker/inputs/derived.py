@@ -2,8 +2,8 @@
 
 They are those of acquisition.model.derived.
 
-A derived sample is valid when all of its parts are; its code is that of the first part that is not. An extra part that
-is MISSING, or no column of the frame, is what the metric says.
+A derived sample is valid if all of its parts are; otherwise its code is that of the first part that is not. The metric
+defines the treatment of an extra part that is MISSING, or not a column of the frame.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from filters.kernels import mean, trend, variance
 from filters.kernels.numpy_step import LARGEST, update, weights
 
 Codes = npt.NDArray[np.uint8]
-_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)  #: those of the fields of ``Averages`` before ``age``
+_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)  #: for the fields of ``Averages`` before ``age``
 
 
 class Averages(NamedTuple):
     """Smoothed state of derived columns, float32 (D, R) each; NaN before the first valid sample.
 
-    ``age`` seconds from the last valid sample to this tick.
+    ``age``: seconds from the last valid sample to this tick.
     """
 
     mean: Floats
@@ -38,7 +38,7 @@ class Averages(NamedTuple):
 
 def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes]) -> tuple[Floats, Codes]:
     """Derived samples and their codes, (R,) each, from those of the parts and of the extra ones; RANGE
-    where the result is no number that can be smoothed."""
+    if the result cannot be smoothed."""
     values, codes = list(values), list(codes)
     for place in range(len(how.parts), len(values)):
         missing = (codes[place] & validity.CODE_MASK) == validity.MISSING
@@ -58,7 +58,7 @@ def derive(how: Derived, values: Sequence[Floats], codes: Sequence[Codes]) -> tu
 def smooth(old: Averages, x: Floats, dt: npt.NDArray[np.float64], tau: npt.NDArray[np.float64]) -> Averages:
     """One step of the kernels mean, variance and trend.
 
-    ``x`` (D, R), NaN where not valid; ``dt`` (R,) seconds since the tick before; ``tau`` (D, 1).
+    ``x`` (D, R), NaN if not valid; ``dt`` (R,): seconds since the previous tick; ``tau`` (D, 1).
     """
     before = np.array(old[: len(_KERNELS)])
     after = np.empty_like(before)

@@ -1,6 +1,6 @@
 """Growth of a ring of recent values: rewritten in its shard with more slots.
 
-Nobody else holds all of its rows.
+No one else holds all of its rows.
 
 New slots are free: GONE in every row, without an average in every seed. Rare: a capacity grows by a quarter.
 """
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from acquisition.link.resp import packed
 from acquisition.wire.records.recent import ROW_HEADER, SEED_HEADER, SLOT, Head, outlier_bytes
 
-Also = Callable[[bytes], None]  #: takes commands that the next commit runs
+Also = Callable[[bytes], None]  #: adds commands to the next commit
 
-#: A function of Lua, which the commit of a full shard runs as well (partitions.partition). ``shape`` is: size of
-#: the old string, of what lies before the slots, bytes of a slot; columns, bytes of raw values and of outliers per
-#: column before and after; seeds, bytes of a seed's header and of the padding before and after; the same of rows.
+#: A Lua function, also run by the commit of a full shard (partitions.partition). ``shape``: size of
+#: the old string, of the part before the slots, bytes of a slot; columns, bytes of raw values and of outliers per
+#: column before and after; seeds, bytes of a seed's header and of the padding before and after; the same for rows.
 GROW = """\
 local function grow_ring(key, front, ...)
   local shape = {...}
@@ -51,7 +51,7 @@ _SCRIPT = GROW + "grow_ring(KEYS[1], unpack(ARGV))\nreturn 1\n"
 
 
 def command(key: str, old: Head, new: Head, front: bytes) -> bytes:
-    """EVAL, packed, that makes ``old`` become ``new``, whose first bytes are ``front``."""
+    """Packed EVAL that grows ``old`` to ``new``, with ``front`` as its first bytes."""
     before, after = old.places, new.places
     columns = old.columns
     raw, new_raw = 4 * old.capacity, 4 * new.capacity

@@ -1,7 +1,7 @@
 """Order statistics of many windows at once: median, quartiles, MAD (pure).
 
-Windows are rows of a float32 array (S, n). Sorting them whole is cheap: numpy sorts 30 float32 in some 45 ns with
-vector instructions; one partition at the ranks that are needed takes 540 ns (docs/decisions/0019). The native step
+Windows are rows of a float32 array (S, n). Sorting them completely is cheap: numpy sorts 30 float32 in about 45 ns
+with vector instructions; one partition at the required ranks takes 540 ns (docs/decisions/0019). The native step
 keeps windows sorted instead, and finds the median absolute deviation without sorting (``filters/worker/step/order.h``).
 """
 
@@ -17,12 +17,12 @@ from acquisition.wire.records.inputs import Floats
 
 Counts = npt.NDArray[np.intp]
 
-#: What stands in a window for a sample that is not valid: it is sorted behind all that are.
+#: Placeholder in a window for a sample that is not valid: sorts after all valid ones.
 ABSENT = np.float32(np.inf)
 
 
 class OrderStatistics(NamedTuple):
-    """float32 (S,) each; NaN where no sample is valid."""
+    """float32 (S,) each; NaN without valid samples."""
 
     median: Floats
     mad: Floats
@@ -31,7 +31,7 @@ class OrderStatistics(NamedTuple):
 
 
 def order_statistics(windows: Floats, valid: Counts) -> OrderStatistics:
-    """The statistics of ``windows`` (S, n), whose rows hold ``valid`` (S,) numbers, and ABSENT for the others.
+    """Statistics of ``windows`` (S, n), with ``valid`` (S,) numbers per row, and ABSENT for the others.
 
     Sorts ``windows`` in place.
     """
@@ -47,8 +47,8 @@ def order_statistics(windows: Floats, valid: Counts) -> OrderStatistics:
 
 
 class _Positions(NamedTuple):
-    """By number of valid samples 0 to n, (n + 1, quantiles): the ranks below and above each quantile, and how far
-    between them it lies."""
+    """By number of valid samples 0 to n, (n + 1, quantiles): the ranks below and above each quantile, and its relative
+    position between them."""
 
     below: Counts
     above: Counts
@@ -65,7 +65,7 @@ def _positions(n: int, *quantiles: float) -> _Positions:
 
 
 def _quantiles(rows: Floats, valid: Counts, *shares: float) -> Floats:
-    """The quantiles (S, shares) of sorted rows."""
+    """Quantiles (S, shares) of sorted rows."""
     size, n = rows.shape
     at, flat = _positions(n, *shares), rows.reshape(-1)
     first = np.arange(0, size * n, n)[:, None]
@@ -76,7 +76,7 @@ def _quantiles(rows: Floats, valid: Counts, *shares: float) -> Floats:
 
 
 def _median_deviation(rows: Floats, median: Floats, valid: Counts) -> Floats:
-    """The median (S,) of |x - median| over the valid samples."""
+    """Median (S,) of |x - median| over the valid samples."""
     deviations = np.abs(rows - median[:, None])
     deviations[np.isnan(deviations)] = ABSENT
     deviations.sort(axis=1)

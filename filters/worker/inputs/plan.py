@@ -34,25 +34,25 @@ from acquisition.wire.records.inputs import (
 )
 
 ANY = "*"
-#: The derived metrics whose formula the native step knows, in the order of its numbers for them.
+#: Derived metrics with a formula in the native step, in the order of its numbers for them.
 FORMULAS = (CPU, MEMORY, NETWORK, WAITING)
 MOST_PARTS = 6
 NO_PART = -1
-#: A plan for the native step: what it begins with, and a derived column.
+#: A plan for the native step: its beginning, and a derived column.
 SHAPE, FORMULA = struct.Struct("<10i"), struct.Struct(f"<{1 + MOST_PARTS}i")
 _MOST_COLUMNS = 128  #: of one resource set; a record holds 255
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The columns of one resource set: first those that frames carry (``sources`` are their positions), then derived
-    ones with the positions of their parts and of the extra ones, NO_PART of those that no frame carries.
+    """Columns of one resource set: first those in frames (``sources``: their positions), then derived
+    ones with the positions of their parts and of the extra ones, NO_PART for those not in frames.
     ``thresholds`` and ``slacks`` float32 (C,), in the metrics' units; ``taus`` float64 (C,), time constants in seconds.
-    ``window``, ``counted`` and ``depth`` in ticks, ``plateau`` in valid samples (0: none); ``order`` says whether order
+    ``window``, ``counted`` and ``depth`` in ticks, ``plateau`` in valid samples (0: none); ``order``: whether order
     statistics are kept.
 
-    ``head`` is that of its sections, but for the steps. ``packed`` is the plan as the native step takes it, None where
-    that does not know a formula.
+    ``head``: that of its sections, except the steps. ``packed``: the plan for the native step, None if
+    that lacks a formula.
     """
 
     names: tuple[str, ...]
@@ -72,23 +72,23 @@ class Plan:
 
     @property
     def columns(self) -> int:
-        """How many there are."""
+        """Number of columns."""
         return len(self.names)
 
     @property
     def bursting(self) -> int | None:
-        """The column whose bursts are kept; None where there is none."""
+        """The column with learned bursts; None if there is none."""
         return self.names.index(CPU) if self.head.bursts else None
 
 
 @dataclass(frozen=True)
 class InputsSettings:
-    """How long window, k of n and plateau are; of the plateau the lowest and highest valid values are kept (0 seconds:
-    none). ``depth``: how many recent values stay readable.
+    """Lengths of window, k of n and plateau; for the plateau the lowest and highest valid values are kept (0 seconds:
+    none). ``depth``: number of recent values that stay readable.
 
-    ``thresholds`` and ``slacks`` by SET.METRIC, where SET is a name or ``*`` and METRIC may hold ``*`` and ``?``; the
-    first pattern that fits a metric counts. A metric without threshold has no inputs, one without slack has K = 0.
-    ``order_statistics``: the resource sets that have median, MAD and quartiles; ``*``: all.
+    ``thresholds`` and ``slacks`` by SET.METRIC, with SET a name or ``*``, and ``*`` and ``?`` permitted in METRIC; the
+    first matching pattern applies. A metric without threshold has no inputs, one without slack has K = 0.
+    ``order_statistics``: the resource sets with median, MAD and quartiles; ``*``: all.
     """
 
     window: Span = DEFAULT_WINDOW
@@ -100,14 +100,14 @@ class InputsSettings:
     slacks: Mapping[str, float] = field(default_factory=lambda: DEFAULT_SLACKS)
 
     def lengths(self, interval: float) -> Lengths:
-        """The lengths in ticks of so many seconds."""
+        """These lengths in ticks of ``interval`` seconds."""
         window = _ticks(self.window, interval)
         plateau = _ticks(self.plateau, interval) if self.plateau.seconds else 0
         return Lengths(window, min(window, _ticks(self.counted, interval)), min(window, plateau))
 
 
 class Lengths(NamedTuple):
-    """Window and k of n in ticks, the plateau in valid samples."""
+    """Lengths of window and k of n in ticks, of the plateau in valid samples."""
 
     window: int
     counted: int
@@ -115,7 +115,7 @@ class Lengths(NamedTuple):
 
 
 def _ticks(span: Span, interval: float) -> int:
-    """How many ticks last so long, rounded up, but for the rounding of an interval on the wire."""
+    """Number of ticks in a span, rounded up, tolerating the rounding of an interval on the wire."""
     return min(RECENT_TICKS, max(span.least, math.ceil(min(span.seconds / interval, RECENT_TICKS) - 1e-6)))
 
 
@@ -126,7 +126,7 @@ def make_plan(
     lengths: Lengths,
     tau_of: Callable[[str], float],
 ) -> Plan | None:
-    """The plan of a resource set with these columns; None when none of its metrics is configured. ``tau_of`` says the
+    """The plan of a resource set with these columns; None if none of its metrics is configured. ``tau_of`` returns the
     time constant of a metric, in seconds."""
     names: list[str] = []
     sources: list[int] = []
@@ -180,7 +180,7 @@ def _head(settings: InputsSettings, lengths: Lengths, order: bool, names: Sequen
         0,
         *seconds,
     )
-    return Head._make(HEADER.unpack(HEADER.pack(*head)))  # as it comes back: seconds are float32
+    return Head._make(HEADER.unpack(HEADER.pack(*head)))  # as when read back: seconds are float32
 
 
 def _pack(
@@ -193,7 +193,7 @@ def _pack(
     derived: Sequence[tuple[Derived, tuple[int, ...]]],
     taus: npt.NDArray[np.float64],
 ) -> bytes | None:
-    """A plan as the native step reads it (Shape and Derived of filters/worker/step/inputs.h)."""
+    """A plan in the format of the native step (Shape and Derived of filters/worker/step/inputs.h)."""
     formulas = names[len(sources) :]
     if any(name not in FORMULAS for name in formulas):
         return None
@@ -207,7 +207,7 @@ def _pack(
 
 
 def misnamed(patterns: Iterable[str], known: Mapping[str, Iterable[str]]) -> str | None:
-    """The first pattern that fits no metric of ``known`` (resource set -> metrics), derived ones included."""
+    """The first pattern that matches no metric of ``known`` (resource set -> metrics), including derived ones."""
     for pattern in patterns:
         wanted_set, dot, wanted = pattern.partition(".")
         sets = known if wanted_set == ANY else [wanted_set]

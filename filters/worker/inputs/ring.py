@@ -21,19 +21,19 @@ from filters.worker.inputs.rows import Stayed
 Ids = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.uint32]
 
-_LONGER = 1.25  #: recent values live longer than records, as their time to live is renewed more rarely
-_FREE, _TAKEN = -2, -1  #: instead of the step since which an entity has been gone
-_ROUNDED = 4  #: the capacity at the start is a multiple of it
-_SPARE = 32  #: and one slot of so many is free: else the first newcomer has the shard rewrite the ring, a millisecond
+_LONGER = 1.25  #: recent values live longer than records, as their time to live is renewed less often
+_FREE, _TAKEN = -2, -1  #: in place of the step since which an entity has been gone
+_ROUNDED = 4  #: the initial capacity is a multiple of it
+_SPARE = 32  #: one slot in so many is free: else the first newcomer makes the shard rewrite the ring, a millisecond
 _LEAST_GROWTH = 8
-_FEW = 8  #: newcomers that are looked for one by one
+_FEW = 8  #: up to this many newcomers are searched one by one
 
 
 class Ring:
-    """``capacity`` slots, as ``head``, the header, says; ``rows_at`` is where the rows begin, ``row_prefix`` what
-    SETRANGE of this ring begins with, up to where its place comes. ``interval`` is in seconds, and 0.0 while nothing in
-    the shard is ours: what lies there is then written over. ``lives_until`` is the CLOCK_MONOTONIC by which its time to
-    live must be renewed, ``unseeded`` says that no averages lie in it yet."""
+    """``capacity``: number of slots, as in the header ``head``; ``rows_at``: start of the rows; ``row_prefix``:
+    beginning of SETRANGE for this ring, up to its offset. ``interval`` is in seconds, and 0.0 while no data in
+    the shard is ours: existing data is then overwritten. ``lives_until``: CLOCK_MONOTONIC by which its time to
+    live must be renewed; ``unseeded``: it contains no averages yet."""
 
     __slots__ = (
         "_gone", "_host", "_key", "_plan", "_resource_set", "_slots", "_version", "capacity", "head",
@@ -67,8 +67,8 @@ class Ring:
         self.rows_at = self.head.places.rows
 
     def restore(self, head: Head, slots: npt.NDArray[np.void], ids: Ids, step: int, also: growing.Also) -> Slots | None:
-        """Go on with the ring that lies in the shard, whose newest tick was of ``ids``: answers their slots, None when
-        one has none. Of who is gone, nobody knows since when: it counts from ``step``."""
+        """Continue with the ring in the shard, with the entities ``ids`` at its newest tick: returns their slots, None
+        if one has none. When other entities vanished is unknown: it counts from ``step``."""
         self._begin(head.capacity, head.interval)
         self._slots[...] = slots
         self._gone[slots["id"] != 0] = step
@@ -83,7 +83,7 @@ class Ring:
         return places.astype(np.uint32)
 
     def place(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
-        """The slots of the entities of the tick ``step``; further commands for the shard go to ``also``."""
+        """The slots of the entities of the tick ``step``; further commands for the shard are added to ``also``."""
         if self.interval != interval:
             return self._begin_with(ids, step, interval, also)
         places = self._find(ids)
@@ -96,8 +96,8 @@ class Ring:
         return places.astype(np.uint32)
 
     def move(self, before: Slots, stayed: Stayed, ids: Ids, step: int, also: growing.Also) -> Slots:
-        """The same of a tick of this ring's interval that follows one whose entities had the slots ``before``, and of
-        whom it is known who stayed."""
+        """The slots for a tick of this ring's interval that follows one with the slots ``before``, if the entities
+        that stayed are known."""
         slots = np.empty(ids.size, np.uint32)
         for here, there in stayed.runs:
             slots[here] = before[there]
@@ -122,7 +122,7 @@ class Ring:
             also(pack(("SETRANGE", self._key, str(self.head.slot_at(first)), data)))
 
     def _begin_with(self, ids: Ids, step: int, interval: float, also: growing.Also) -> Slots:
-        """A new ring, whose first slots are those of its first entities."""
+        """Start a new ring, with its first slots for its first entities."""
         newcomers, places = ids, np.arange(ids.size)
         if len(set(ids.tolist())) != ids.size:  # no probe sends such frames
             newcomers, places = np.unique(ids, return_inverse=True)
@@ -134,7 +134,7 @@ class Ring:
         return places.astype(np.uint32)
 
     def _find(self, ids: Ids) -> npt.NDArray[np.int64]:
-        """The slots that entities have, -1 where they have none."""
+        """The slots of entities, -1 for those without one."""
         if ids.size <= _FEW:
             theirs = (self._slots["id"] == ids[:, None]) & (self._gone != _FREE)
             return np.where(theirs.any(axis=1), theirs.argmax(axis=1), -1) if self.capacity else np.full(ids.size, -1)
@@ -147,7 +147,7 @@ class Ring:
         return np.where(sorted_ids[at] == ids, known[at], -1)
 
     def _add(self, ids: Ids, step: int, also: growing.Also) -> npt.NDArray[np.intp]:
-        """Give newcomers free slots; answers which."""
+        """Assign free slots to newcomers; returns the slots."""
         self._gone[(self._gone >= 0) & (step - self._gone >= self._plan.depth)] = _FREE
         free = np.flatnonzero(self._gone == _FREE)
         if free.size < ids.size:
@@ -173,7 +173,7 @@ class Ring:
         return wire.encode_front(self.head, self._plan.taus, self._plan.names)
 
     def _create(self, also: growing.Also) -> None:
-        """A new ring, of just the bytes that it needs."""
+        """Create a ring with exactly the required bytes."""
         self.lives_until = 0.0
         self.unseeded = True
         also(pack(("DEL", self._key)))
@@ -181,11 +181,11 @@ class Ring:
         also(pack(("SETRANGE", self._key, "0", self._front() + self._slots.tobytes())))
 
     def row(self, step: int, data: bytes) -> bytes:
-        """The command that writes the row of a step."""
+        """Command that writes the row of a step."""
         return pack(("SETRANGE", self._key, str(self.head.row_at(step)), data))
 
     def keep(self, step: int, means: Floats | None, slots: Slots, expire: float, also: growing.Also) -> None:
-        """Behind a row: the seed of averages ``means`` (C, E), if there is one, and time to live where it runs out."""
+        """After a row: write the seed of averages ``means`` (C, E), if given, and renew an expiring time to live."""
         if means is not None:
             self.unseeded = False
             seed = np.full((self._plan.columns, self.capacity), np.nan, np.float32)

@@ -1,4 +1,4 @@
-"""Row mapping from a frame to the one before it (pure)."""
+"""Row mapping from a frame to the previous one (pure)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _FEW = 8
 
 
 class Stayed(NamedTuple):
-    """Rows that stayed, in ``runs``: places in the new rows and in the old ones, as numpy takes them, slices where they
-    lie side by side; ``come`` are the places of the others in the new rows, ``gone`` in the old ones."""
+    """Rows that stayed, in ``runs``: places in the new rows and in the old ones, as numpy indexes, slices if
+    contiguous; ``come``: places of the other new rows, ``gone``: of the other old ones."""
 
     runs: tuple[tuple[slice | Places, slice | Places], ...]
     come: Places
     gone: Places
 
 
-@lru_cache(1)  # averages and decision inputs of a resource set ask one after the other
+@lru_cache(1)  # averages and decision inputs of a resource set call it in turn
 def who_stayed(new: bytes, old: bytes) -> Stayed:
-    """Rows of ``old`` that are in ``new`` as well; both are ids as frames carry them."""
+    """Rows of ``old`` that are also in ``new``; both are ids as in frames."""
     here, there = np.frombuffer(new, "<u8"), np.frombuffer(old, "<u8")
     fewer = min(here.size, there.size)
     same = here[:fewer] == there[:fewer]
     head = _leading(same)
     tail = _leading(here[::-1][: fewer - head] == there[::-1][: fewer - head])
     new_end, old_end = here.size - tail, there.size - tail
-    if not _any_common(here[head:new_end], there[head:old_end]):  # as nearly always: something changes in one place
+    if not _any_common(here[head:new_end], there[head:old_end]):  # almost always: changes are in one place
         ends = (slice(head), slice(head)), (slice(new_end, None), slice(old_end, None))
         return Stayed(ends, np.arange(head, new_end), np.arange(head, old_end))
     if here.size == there.size:
         others = np.flatnonzero(~same)
-        if not _any_common(here[others], there[others]):  # some rows are somebody else's now
+        if not _any_common(here[others], there[others]):  # some rows now belong to other entities
             places = np.flatnonzero(same)
             return Stayed(((places, places),), others, others)
     _, at, before = np.intersect1d(here, there, return_indices=True)
@@ -45,7 +45,7 @@ def who_stayed(new: bytes, old: bytes) -> Stayed:
 
 
 def _leading(same: npt.NDArray[np.bool_]) -> int:
-    """How many are true before the first that is not."""
+    """Number of true values before the first false one."""
     return int(same.argmin()) if not same.all() else same.size
 
 

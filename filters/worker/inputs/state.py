@@ -19,14 +19,14 @@ from filters.worker.inputs.rows import who_stayed
 VALID, COUNTED, ABOVE = map(wire.COUNTS.index, ("valid", "counted", "above"))
 MEAN, AGE = map(wire.DERIVED_PLANES.index, ("mean", "age"))
 CUSUM, TIME_ABOVE = map(wire.FIGURES.index, wire.ALWAYS_KEPT)
-PADDING = 8  #: sorted windows of the native step have a multiple of so many places
-LONGEST = 1e9  #: seconds that a sample stands for, whatever a frame says
-#: Seconds between two frames; less, or a clock that went back, is a new beginning: seconds are float32 in a batch, and
-#: slopes per second would not be finite.
+PADDING = 8  #: sorted windows of the native step have a multiple of this many places
+LONGEST = 1e9  #: maximum of seconds covered by a sample, whatever a frame says
+#: Seconds between two frames; a shorter time, or a clock that went back, is a new beginning: seconds are float32 in a
+#: batch, and slopes per second would not be finite.
 SHORTEST = 1e-9
-GAP = 1.5  #: intervals between two frames; more, and a tick between them never came
+GAP = 1.5  #: intervals between two frames; with more, a tick between them never came
 _UNKNOWN = np.float32(np.nan)
-_LEARNED = wire.BURST_FIGURES.index("slot")  #: from here on what was learned, which a new life of the probe keeps
+_LEARNED = wire.BURST_FIGURES.index("slot")  #: from here on learned values, kept when the probe restarts
 
 #: (memory, plan, dt, seconds, step, first, missing, begins, row_prefix, capacity, rows_at)
 NativeInputs = tuple[bytearray, bytes | None, float, float, int, int, int, bool, bytes, int, int]
@@ -37,10 +37,10 @@ class Arrays(NamedTuple):
     float64 (E,), ``figures`` float32 (F, C, E), ``derived`` float32 (5, D, E), ``bursts`` float32 (B, E), ``seen``
     uint8 (E,), ``counts`` uint8 (3, C, E), ``codes`` uint8 (D, E).
 
-    ``window`` float32 (C, n, E), whose place ``step % n`` holds the newest raw values, ABSENT where not valid;
-    ``lately`` float32 (m, C, E), the last m valid ones, the newest first, NaN where there were fewer; ``ordered``
-    float32 (C, E, places), the window in ascending order, which only the native step keeps so, and no places without
-    order statistics; ``slots`` uint32 (E,), the places in the ring.
+    ``window`` float32 (C, n, E): place ``step % n`` has the newest raw values, ABSENT if not valid;
+    ``lately`` float32 (m, C, E): the last m valid ones, the newest first, NaN if there were fewer; ``ordered``
+    float32 (C, E, places): the window in ascending order, kept so only by the native step, with 0 places without
+    order statistics; ``slots`` uint32 (E,): places in the ring.
     """
 
     since: npt.NDArray[np.float64]
@@ -57,8 +57,8 @@ class Arrays(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """Beginning of a frame for the inputs: seconds since the frame before, seconds that each of its samples stands for,
-    and how many ticks before it never came."""
+    """Beginning of a frame for the inputs: seconds since the previous frame, seconds covered by each of its samples,
+    and number of ticks before it that never came."""
 
     dt: float
     seconds: float
@@ -66,22 +66,22 @@ class Begun(NamedTuple):
 
 
 class _Blank(NamedTuple):
-    """Memory of which nothing is known yet; ``plan`` is kept, so that no other has its ``id``."""
+    """Initial memory without values; ``plan`` is referenced so that no other one gets its ``id``."""
 
     plan: Plan
     memory: bytes
 
 
-#: By the plan's id and the number of entities: hosts of one kind are many, and begin together.
+#: By the plan's id and the number of entities: many hosts are of one kind, and start together.
 _BLANKS: dict[tuple[int, int], _Blank] = {}
 _MOST_BLANKS, _MOST_BLANK_ENTITIES = 16, 1024  #: each takes half a megabyte at most
 
 
 class InputsState:
-    """``memory`` is one block, which begins with the section as the next record has it: the native step takes it whole.
+    """``memory`` is one block, beginning with the section of the next record: the native step uses it as a whole.
 
-    ``step`` counts ticks from 1, those that never came included; ``first`` is the one since which windows know
-    anything; ``begins`` says that nothing was known before the newest one.
+    ``step`` counts ticks from 1, including those that never came; ``first``: the step from which windows have
+    values; ``begins``: nothing was known before the newest step.
     """
 
     __slots__ = ("begins", "epoch", "first", "ids", "memory", "monotonic", "plan", "ring", "step")
@@ -96,7 +96,7 @@ class InputsState:
         self.ids, self.memory = b"", bytearray()  #: laid out by the first frame, or by ``restore``
 
     def arrays(self) -> Arrays:
-        """Arrays that are kept."""
+        """Views of the kept arrays."""
         plan, entities = self.plan, len(self.ids) // 8
         at, c, d = plan.head.places(entities), plan.columns, len(plan.derived)
         figures, places = len(wire.figure_names(plan.head.figures)), _places(plan)
@@ -125,7 +125,7 @@ class InputsState:
         return np.frombuffer(self.memory, dtype, count, start).reshape(shape)
 
     def _lay_out(self, ids: bytes) -> Arrays:
-        """Memory for these entities, of whom nothing is known: a copy of what it was for the last so many."""
+        """Memory without values for these entities: a copy of the last one of this size."""
         plan, entities, self.ids = self.plan, len(ids) // 8, ids
         blank = _BLANKS.get((id(plan), entities))
         if blank is not None:
@@ -156,7 +156,7 @@ class InputsState:
         self.memory[at : at + len(data)] = data
 
     def _forget(self) -> Arrays:
-        """Nothing is known any more but who the rows are, and what their bursts were."""
+        """Reset everything except the identity of rows and their learned bursts."""
         kept = self.arrays()
         for array in (kept.since, kept.figures[: TIME_ABOVE + 1], kept.seen, kept.counts, kept.codes):
             array[...] = 0
@@ -169,7 +169,7 @@ class InputsState:
         return kept
 
     def native(self, frame: Frame, also: Also) -> NativeInputs:
-        """``begin``, and what the native step takes then."""
+        """``begin``, and the arguments of the native step after it."""
         dt, seconds, missing = self.begin(frame, also)
         plan, ring = self.plan, self.ring
         return (
@@ -187,11 +187,11 @@ class InputsState:
         )
 
     def go_on(self, step: int, monotonic: float) -> None:
-        """The native step has moved the memory by itself, up to this step of this time."""
+        """Note that the native step has advanced the memory itself, up to this step at this time."""
         self.step, self.monotonic, self.begins = step, monotonic, False
 
     def begin(self, frame: Frame, also: Also) -> Begun:
-        """Make room for the samples of ``frame``, and for its row in the ring. The step has to skip the ticks that
+        """Make room for the samples of ``frame``, and for its row in the ring. The native step must skip the ticks that
         never came."""
         dt = frame.monotonic - self.monotonic
         interval = frame.interval
@@ -220,7 +220,7 @@ class InputsState:
         kept.slots[...] = self.ring.place(np.frombuffer(self.ids, "<u8"), self.step, interval, also)
 
     def _align(self, ids: bytes, interval: float, also: Also) -> None:
-        """Lay out for other rows: who stays keeps their windows, newcomers have none, who is gone is forgotten."""
+        """Lay out for other rows: entities that stay keep their windows, new ones have none, gone ones are dropped."""
         old, stayed = self.arrays(), who_stayed(ids, self.ids)
         new = self._lay_out(ids)
         arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = list(zip(new[:-2], old[:-2], strict=True))
@@ -234,28 +234,28 @@ class InputsState:
             self._take_slots(new, interval, also)
 
     def section(self) -> memoryview:
-        """The section of this tick's record."""
+        """Section of this tick's record."""
         wire.HEADER.pack_into(self.memory, 0, *self.plan.head._replace(step=self.step, first=self.first))
         return memoryview(self.memory)[: self.plan.head.places(len(self.ids) // 8).size]
 
     def restore(self, epoch: int, monotonic: float, ids: bytes, section: bytes | memoryview) -> None:
-        """Take the figures of a record that fits the plan; windows stay empty."""
+        """Load the figures of a record that matches the plan; windows stay empty."""
         head = wire.unpack_head(section)
         self.epoch, self.monotonic, self.step, self.first = epoch, monotonic, head.step, head.first
         self._lay_out(ids)
         self.memory[: len(section)] = section
         kept = self.arrays()
-        kept.figures[: TIME_ABOVE + 1] = np.nan_to_num(kept.figures[: TIME_ABOVE + 1])  # they must be able to go on
+        kept.figures[: TIME_ABOVE + 1] = np.nan_to_num(kept.figures[: TIME_ABOVE + 1])  # so that they can be continued
         np.minimum(kept.seen, self.plan.window, out=kept.seen)
 
     def skip(self, missing: int) -> None:
-        """Ticks before this one that never came take their place in every window."""
+        """Add ticks before this one that never came to every window."""
         n = self.plan.window
         self.arrays().window[:, [(self.step - 1 - i) % n for i in range(missing)]] = ABSENT
         self.recount(self.step - 1)
 
     def recount(self, newest: int) -> None:
-        """Count the valid samples, and those above the threshold, again; ``newest`` is the last step in the windows."""
+        """Recount the valid samples, and those above the threshold; ``newest`` is the last step in the windows."""
         kept, plan = self.arrays(), self.plan
         there = kept.window < ABSENT
         lately = [(newest - i) % plan.window for i in range(plan.counted)]
@@ -265,7 +265,7 @@ class InputsState:
         kept.counts[ABOVE] = np.count_nonzero((there & exceeds)[:, lately], axis=1)
 
     def recall(self, newest: int) -> None:
-        """Take the last valid samples and the sorted windows from the windows, whose last step is ``newest``."""
+        """Take the last valid samples and the sorted windows from the windows, with ``newest`` as the last step."""
         kept, plan = self.arrays(), self.plan
         n = plan.window
         values = kept.window[:, [(newest - i) % n for i in range(n)]]
@@ -277,5 +277,5 @@ class InputsState:
 
 
 def _places(plan: Plan) -> int:
-    """How many places a sorted window has."""
+    """Number of places of a sorted window."""
     return -(-plan.window // PADDING) * PADDING if plan.order else 0

@@ -1,1 +1,1 @@
-"""Loop of a filter worker: its partitions, and when they are read and committed."""
+"""Loop of a filter worker: its partitions, and the times of reads and commits."""

@@ -25,7 +25,7 @@ from filters.worker.partitions.settings import FilterSettings
 Report = Callable[[str], None]
 
 
-say = category("filter")  #: tell people
+say = category("filter")  #: messages to people
 
 
 class _Shared(NamedTuple):
@@ -44,7 +44,7 @@ def lone_worker(
     numbers: Iterable[int] | None = None,
     report: Report = say,
 ) -> Worker:
-    """A worker of the partitions ``numbers`` (all by default) that asks for no leases."""
+    """A worker for the partitions ``numbers`` (all by default), without leases."""
     worker = _worker(cluster, layout, settings, _shared(cluster, layout, report))
     for number in range(layout.partitions) if numbers is None else numbers:
         worker.take(number)
@@ -54,7 +54,7 @@ def lone_worker(
 def leasing_worker(
     cluster: Cluster, layout: Layout, settings: FilterSettings, me: Holder, report: Report = say
 ) -> tuple[Worker, Leases, FormatWatch, Guard]:
-    """A worker that has the partitions whose leases it gets; ``turn`` of leases, watch and guard is to be called
+    """A worker for the partitions whose leases it gets; call ``turn`` of leases, watch and guard
     between its turns."""
     shared = _shared(cluster, layout, report)
     worker = _worker(cluster, layout, settings, shared)

@@ -1,6 +1,6 @@
 """Channel: a smoothed partition's connection, its state and its next action.
 
-A channel is loading (``begin_loading`` to ``adopt``), reading (``read`` to an answer of ``receive``), committing,
+A channel is loading (``begin_loading`` to ``adopt``), reading (``read`` to the answer from ``receive``), committing,
 or idle until ``due``. Only its own commands change it.
 """
 
@@ -21,29 +21,29 @@ from filters.worker.partitions.batch import Batch
 from filters.worker.partitions.partition import Partition
 
 LOG = log.category("filter.worker")
-BLOCK_SECONDS = 1.0  #: so long a read waits for entries
+BLOCK_SECONDS = 1.0  #: duration for which a read waits for entries
 _COMMIT, _TRIM, _READ = "commit", "trim", "read"
 _FULL_SECONDS = 10.0
-_MOST_DEAF = 1.0  #: a partition that lingers longer is listened to meanwhile
-_LONGEST_SILENCE = 3.0  #: longer than a shard may take to answer a read that waits for a second
+_MOST_DEAF = 1.0  #: a partition that lingers longer is polled meanwhile
+_LONGEST_SILENCE = 3.0  #: longer than a shard may take to answer a read with a wait of one second
 _AVERAGED = 0.5
 _TURNS = 8
-_GATHERS = 2.0  #: frames that a partition is to expect while it lingers, or it does not
+_GATHERS = 2.0  #: minimum of expected frames for which a partition lingers
 
 
 Piece = bytes | memoryview
 
 
 class Overtaken(ShardpulseError):
-    """The state in memory is not the one in the shard: load it again."""
+    """The state in memory is not the one in the shard: it must be loaded again."""
 
 
 class Channel:
     """``partition`` is replaced whenever its state is loaded.
 
-    ``due`` is the time (CLOCK_MONOTONIC) to load or to read, None while something is awaited; ``asked`` that at
-    which something was asked of the shard or came from it; ``leaving`` says that the partition is to be let go as
-    soon as no commit is under way.
+    ``due``: time (CLOCK_MONOTONIC) to load or to read, None while a reply is pending; ``asked``: time of
+    the last request to the shard or reply from it; ``leaving``: the partition is to be released as
+    soon as no commit is in progress.
     """
 
     def __init__(self, partition: Partition) -> None:
@@ -51,44 +51,44 @@ class Channel:
         self.due: float | None = 0.0
         self.asked = 0.0
         self.leaving = False
-        self._deaf = False  #: whether answers are left where they are for now
+        self._deaf = False  #: whether replies are left unread for now
         self._connection: Connection | None = None
         self._outgoing: Outgoing | None = None
-        self._loading: Address | None = None  #: the shard that its state is being loaded from
-        self._ticket: object = None  #: of the loading that is awaited; outcomes of others come too late
-        self._expected: deque[tuple[str, int]] = deque()  #: what was asked, and how many replies it has
+        self._loading: Address | None = None  #: the shard from which its state is being loaded
+        self._ticket: object = None  #: of the pending load; outcomes of others are too late
+        self._expected: deque[tuple[str, int]] = deque()  #: requests and their numbers of replies
         self._replies: list[Any] = []
         self._full_until = 0.0
-        self._known: dict[int, Seen] = {}  #: the hosts that it held before its shard came back empty
+        self._known: dict[int, Seen] = {}  #: hosts that it had before its shard came back empty
         self._arrivals = Arrivals(time.monotonic())
 
     @property
     def connected(self) -> bool:
-        """Whether its state is loaded and its shard can be asked."""
+        """Whether its state is loaded and its shard can be reached."""
         return self._connection is not None
 
     @property
     def address(self) -> Address | None:
-        """The shard that it talks to or is being loaded from."""
+        """The shard that it is connected to or being loaded from."""
         return self._loading if self._connection is None else self._connection.address
 
     @property
     def committing(self) -> bool:
-        """Whether the shard has not answered a commit yet."""
+        """Whether the reply to a commit is pending."""
         return any(kind is _COMMIT for kind, _ in self._expected)
 
     def fileno(self) -> int:
-        """Of the connection, for poll."""
+        """Descriptor of the connection, for poll."""
         return self._open().fileno()
 
     @property
     def events(self) -> int:
-        """Events for poll to wait for, after each call of a method; that the connection ended is noticed in any
+        """Events to poll for, after each call of a method; the end of the connection is noticed in any
         case."""
         return (0 if self._deaf else select.POLLIN) | (select.POLLOUT if self._outgoing else 0)
 
     def leave(self, leaving: bool = True) -> None:
-        """The partition is to be let go; or, after all, to be kept."""
+        """Mark the partition for release, or cancel that."""
         self.leaving = leaving
         self._deaf = self._deaf and not leaving
 
@@ -99,16 +99,16 @@ class Channel:
     # ---------------------------------------------------------------- loading
 
     def begin_loading(self, address: Address) -> object:
-        """Wait for a state from this shard; answers a ticket for ``awaits``."""
+        """Wait for a state from this shard; returns a ticket for ``awaits``."""
         self.due, self._loading, self._ticket = None, address, object()
         return self._ticket
 
     def awaits(self, ticket: object) -> bool:
-        """Whether this is the loading that it waits for."""
+        """Whether this load is the pending one."""
         return self._ticket is ticket
 
     def adopt(self, partition: Partition, connection: Connection) -> None:
-        """Go on with a state that was loaded over this connection."""
+        """Continue with a state loaded over this connection."""
         if not partition.commit_id:  # the shard has come back empty
             partition.miss(self._known.values())
         self._known = {}
@@ -116,7 +116,7 @@ class Channel:
         self.due = 0.0
 
     def abandon(self, empty: Partition, due: float | None) -> None:
-        """Close the connection, forget what was awaited and the state, and load at ``due`` (None: never)."""
+        """Close the connection, discard pending replies and the state, and load at ``due`` (None: never)."""
         if self._connection is not None:
             self._connection.close()
             self._known = self.partition.sets.known()
@@ -137,7 +137,7 @@ class Channel:
     # ---------------------------------------------------------------- reading and committing
 
     def read(self) -> None:
-        """Ask for entries. Raises ShardError."""
+        """Request entries. Raises ShardError."""
         self.asked = time.monotonic()
         self.due = None
         self._deaf = False
@@ -145,10 +145,10 @@ class Channel:
         self._send([self.partition.stream.read_command(BLOCK_SECONDS)])
 
     def receive(self) -> list[Any] | None:
-        """Take in what came: the entries of a read that is answered, [] when none came in time; None while it is
-        awaited.
+        """Process received data: returns the entries of an answered read, [] if none came in time; None while the
+        answer is pending.
 
-        Raises Overtaken and what a shard refused.
+        Raises Overtaken and errors returned by the shard.
         """
         self._replies += self._open().poll()
         self.asked = time.monotonic()
@@ -168,14 +168,14 @@ class Channel:
         return entries
 
     def commit(self, batch: Batch, fair_share: float, longest: float) -> None:
-        """Send the commit of a batch, and the next read, unless that is to linger, as it does for ``longest``
-        (seconds) where frames gather in that time and nothing more waits already.
+        """Send the commit of a batch, and the next read, unless the channel lingers, which it does for ``longest``
+        seconds if frames gather in that time and nothing more is waiting already.
 
         ``fair_share`` is published with it, see Partition.commit. Raises ShardError.
         """
         stream = self.partition.stream
         linger = 0.0 if stream.has_more else self._arrivals.worth(longest)
-        # its answer comes with the next read's: one waking instead of two
+        # its reply comes with the next read's: one wake-up instead of two
         self._deaf = 0.0 < linger <= _MOST_DEAF and not self.leaving
         now = time.monotonic()
         pieces, replies = self.partition.commit(batch, fair_share, full=now < self._full_until)
@@ -199,7 +199,7 @@ class Channel:
         self._outgoing.put(pieces)
 
     def go_on_sending(self) -> None:
-        """The shard takes more of what it was sent. Raises ShardError."""
+        """Send more of the pending data to the shard. Raises ShardError."""
         if self._outgoing is not None and self._outgoing.go_on():
             self.asked = time.monotonic()
 
@@ -208,7 +208,7 @@ class Channel:
         return self._connection
 
     def _check(self, kind: str, replies: list[Any]) -> None:
-        """Raise the shard's refusal, or Overtaken if another worker has committed."""
+        """Raise the shard's error, or Overtaken if another worker has committed."""
         for reply in (*replies, *(replies[-1] or ())) if kind is _COMMIT and isinstance(replies[-1], list) else replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("OOM"):
@@ -222,20 +222,20 @@ class Channel:
     # ---------------------------------------------------------------- shards that hang
 
     def check_silence(self, now: float) -> None:
-        """Raise ShardError when the shard answers nothing any more, not even that nothing has come."""
+        """Raise ShardError if the shard no longer answers, not even with an empty read."""
         if self._connection is not None and self._expected and now - self.asked > _LONGEST_SILENCE:
             raise ShardError(f"shard {self._connection.address} timed out")
 
     def excuse_silence(self, now: float) -> None:
-        """The worker itself did not listen until ``now``."""
+        """Note that the worker itself did not poll until ``now``."""
         self.asked = now
 
 
 class Outgoing:
-    """The pieces of packed commands that a connection has not taken yet. The connection must not wait.
+    """Pieces of packed commands not accepted by a connection yet. The connection must be non-blocking.
 
-    With 20,000 hosts a commit is of megabytes, more than a socket holds; the worker goes on working while the shard
-    takes it (docs/decisions/0006).
+    With 20,000 hosts a commit takes megabytes, more than a socket buffer; the worker continues while the shard
+    receives it (docs/decisions/0006).
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -246,12 +246,12 @@ class Outgoing:
         return bool(self._pieces)
 
     def put(self, pieces: list[bytes]) -> None:
-        """Send these behind what was put before, as far as they are taken. Raises ShardError."""
+        """Send these after all earlier pieces, as far as they are accepted. Raises ShardError."""
         self._pieces = [*self._pieces, *pieces] if self._pieces else pieces
         self.go_on()
 
     def go_on(self) -> int:
-        """Send what is taken now, when it is writable: how many bytes. Raises ShardError."""
+        """Send as much as is accepted now, when writable: returns the number of bytes. Raises ShardError."""
         total = 0
         while self._pieces:
             some = self._pieces[:MOST_PIECES]
@@ -265,7 +265,7 @@ class Outgoing:
 
 
 def _behind(pieces: Sequence[Piece], sent: int) -> Sequence[Piece]:
-    """Rest of pieces of which so many bytes are sent."""
+    """Rest of the pieces after ``sent`` bytes."""
     for place, piece in enumerate(pieces):
         if sent < len(piece):
             return [memoryview(piece)[sent:], *pieces[place + 1 :]]
@@ -274,7 +274,7 @@ def _behind(pieces: Sequence[Piece], sent: int) -> Sequence[Piece]:
 
 
 class Arrivals:
-    """How many frames of a partition come: ``per_second``, of the recent half second or the last few reads."""
+    """Arrival rate of a partition's frames: ``per_second``, over the last half second or the last few reads."""
 
     __slots__ = ("_at", "per_second")
 
@@ -283,18 +283,18 @@ class Arrivals:
         self.per_second = 0.0
 
     def note(self, frames: int, now: float) -> None:
-        """A read brought so many."""
+        """Note the number of frames of a read."""
         seconds, self._at = now - self._at, now
         if seconds > 0.0:
             self.per_second += min(1.0, seconds / _AVERAGED) * (frames / seconds - self.per_second)
 
     def worth(self, linger: float) -> float:
-        """``linger``, or 0 where so few frames come in it that a wait would make them older, and gather none."""
+        """``linger``, or 0 if so few frames arrive in it that a wait would only make them older."""
         return linger if self.per_second * linger >= _GATHERS else 0.0
 
 
 def together(now: float, linger: float, number: int) -> float:
-    """When a partition that lingers is read next: one of ``_TURNS`` moments within every ``linger``, the
+    """Time of the next read of a partition that lingers: one of ``_TURNS`` moments within every ``linger``, the
     same for every ``_TURNS``-th partition. So the frames of some share a batch, and not all come at once."""
     phase = linger * (number % _TURNS) / _TURNS
     return ((now - phase) // linger + 1.0) * linger + phase

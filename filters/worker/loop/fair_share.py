@@ -1,11 +1,11 @@
 """Fair share: rate up to which a saturated worker serves each host in full.
 
 Max-min fairness (Bertsekas and Gallager, Data Networks, section 6.5.2): the share L solves
-sum(min(rate, L)) = capacity over all hosts. Who makes less than L sheds nothing, who makes
-more is cut down to it. Rates are what hosts *make*, from the counts and the clock in their frames, so that
-they are the same whether or not a host sheds. The capacity is what the worker applies while it
-is saturated, less a reserve in which the backlog melts. A worker that is not saturated has no
-fair share: nobody has to shed for it.
+sum(min(rate, L)) = capacity over all hosts. Hosts that make less than L shed nothing, others
+are cut down to it. Rates are what hosts *make*, from the counts and the clock in their frames, so that
+they do not depend on shedding. The capacity is the rate applied by the worker while it
+is saturated, minus a reserve in which the backlog shrinks. A worker that is not saturated has no
+fair share: no host has to shed for it.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy as np
 
 from filters.worker.states.state import State
 
-#: Part of its time that a saturated worker works, and part of its capacity that is given away.
+#: Fraction of time that a saturated worker works, and fraction of its capacity that is distributed.
 _SATURATED = 0.8
 _GIVEN = 0.8
 _PERIOD = 1.0
 
 
 def solve(rates: Collection[float], capacity: float) -> float:
-    """L of sum(min(rate, L)) = ``capacity``; 0.0, no limit, when all rates fit."""
+    """L of sum(min(rate, L)) = ``capacity``; 0.0, no limit, if all rates fit."""
     ordered = np.sort(np.fromiter(rates, np.float64, len(rates)))
     if ordered.sum() <= capacity:
         return 0.0
-    below = np.concatenate(([0.0], np.cumsum(ordered)[:-1]))  # sum of the rates that are smaller
+    below = np.concatenate(([0.0], np.cumsum(ordered)[:-1]))  # sum of the smaller rates
     shares = (capacity - below) / np.arange(ordered.size, 0, -1)
     return float(shares[np.argmax(shares <= ordered)])
 
 
 class _Made(NamedTuple):
-    """How far a resource set had come; ``rate`` is what its host made between the last two readings."""
+    """Progress of a resource set; ``rate``: samples made by its host between the last two readings, per second."""
 
     epoch: int
     made: int
@@ -52,7 +52,7 @@ class FairShare:
         self._made: dict[tuple[int, int], _Made] = {}
 
     def measure(self, now: float, busy: float, samples: int, states: Iterable[State]) -> None:
-        """``busy`` is the part of its time that the worker works, ``samples`` what it has applied so far."""
+        """``busy``: fraction of its time that the worker works; ``samples``: number applied so far."""
         if busy < _SATURATED:
             self.rate = self._at = 0.0
             self._made.clear()
@@ -65,7 +65,7 @@ class FairShare:
             self._at, self._samples = now, samples
 
     def _rates(self, states: Iterable[State]) -> Collection[float]:
-        """Samples per second that each host makes."""
+        """Samples per second made by each host."""
         rates: dict[int, float] = {}
         made: dict[tuple[int, int], _Made] = {}
         for state in states:

@@ -10,12 +10,12 @@ from acquisition.wire import keys, layout
 from acquisition.wire.layout import Layout
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 
-_EVERY = 3.0  #: seconds between two looks
+_EVERY = 3.0  #: seconds between two checks
 _LANE = "format"
 
 
 class FormatWatch:
-    """Looks in the background; ``changed`` says what it found: the worker is then rebuilt."""
+    """Checks in the background; ``changed``: the format has changed, and the worker must be rebuilt."""
 
     def __init__(self, cluster: Cluster, written: Layout, background: BackgroundJobs) -> None:
         self.changed = False
@@ -26,13 +26,13 @@ class FormatWatch:
         self._due = time.monotonic() + _EVERY
 
     def turn(self) -> None:
-        """Look if it is time; to be called between the turns of the worker."""
+        """Check if it is time; call between the turns of the worker."""
         if time.monotonic() >= self._due:
             self._due = float("inf")
             self._background.submit(_LANE, self._read, self._done)
 
     def _read(self) -> int:
-        copy = next(self._copies)  # the shard of one may be dead
+        copy = next(self._copies)  # the shard of one copy may be down
         try:
             data = self._cluster.call(copy, "GET", copy)
         finally:
@@ -40,6 +40,6 @@ class FormatWatch:
         return self._format if data is None else layout.decode(data).record_format
 
     def _done(self, outcome: Outcome) -> None:
-        """Take what was found; a shard that does not answer, or a damaged layout, changes nothing."""
+        """Process the result; a shard that does not answer, or a damaged layout, changes nothing."""
         self._due = time.monotonic() + _EVERY
         self.changed = isinstance(outcome, int) and outcome > self._format

@@ -2,11 +2,11 @@
 
 Ids ahead of the shard's clock block a stream.
 
-A stream takes no id that is not after its last one, not even when it has been emptied. So one entry of the greatest id
-ends it: nobody can add to it any more. One of the next year is followed by ids of the next year, by which nothing gets
-old. Such a stream is removed once its filter has read it to the end, and starts again; what was refused meanwhile waits
-in the rings of its probes. A status takes 2 kB and may be set to 512 MB: one that is too large, or of no host, is
-removed, as are raw streams of partitions that there are not, which nobody would trim. All of it is recorded as events.
+A stream accepts only ids after its last one, even when it has been emptied. So one entry with the greatest id
+ends it: nothing can be added any more. One from next year is followed by ids from next year, so that nothing
+expires. Such a stream is removed after its filter has read it to the end, and starts again; entries refused meanwhile
+wait in the rings of its probes. A status takes 2 kB and may be set to 512 MB: one that is too large, or of no host, is
+removed, as are raw streams of partitions that do not exist, which no one would trim. All of it is recorded as events.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from acquisition.wire.stream_id import parse
 from filters.runtime.background_jobs import BackgroundJobs, Outcome
 from filters.worker.loop.worker import Worker
 
-_EVERY = 10.0  #: seconds between two looks at streams
-_LOOKS = 6  #: of which one looks at sizes as well
-_AHEAD = 60_000  #: milliseconds that an id may be ahead: clocks of masters differ
+_EVERY = 10.0  #: seconds between two checks of streams
+_LOOKS = 6  #: every this many checks, sizes are checked too
+_AHEAD = 60_000  #: milliseconds by which an id may be ahead: clocks of masters differ
 _MOST_STATUS = 1 << 16  #: bytes, thirty times what a probe writes
-_STEP_PAUSE = 0.01  #: seconds between two steps of a SCAN: the worker's loop and the shard have others to serve
+_STEP_PAUSE = 0.01  #: seconds between two steps of a SCAN: the worker's loop and the shard have other work
 _LANE = "guard"
 _NO_ID = b"0-0"
-_WRITTEN = "[rs][at][wa]*"  #: SCAN finds what probes write, raw and status, and hardly anything else
+_WRITTEN = "[rs][at][wa]*"  #: SCAN pattern of keys written by probes, raw and status, and few others
 _NAME = re.compile(rb"(?:raw:\{([^{}]+)\}|status:\{([^{}]+)\}:[0-9a-f]{16})")
 #: KEYS: stream; ARGV: the filter's cursor. Removes a stream that has been read to its end.
 _REMOVE = """
@@ -45,21 +45,21 @@ return 1
 
 
 class _Found(NamedTuple):
-    """Partitions whose stream has restarted, and what was mended, in words."""
+    """Partitions with a restarted stream, and the repairs, in words."""
 
     renewed: list[int]
     told: list[str]
 
 
 class _Name(NamedTuple):
-    """A key that a probe may have written; ``tag`` is "" where it is neither a raw stream nor a status."""
+    """A key possibly written by a probe; ``tag`` is "" if it is neither a raw stream nor a status."""
 
     whole: bytes
     tag: str
 
 
 class Guard:
-    """Looks in the background at the partitions that a worker has; ``every`` in seconds."""
+    """Checks the worker's partitions in the background; ``every`` in seconds."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Guard:
         self._looks = 0
 
     def turn(self) -> None:
-        """Look if it is time; to be called between the turns of the worker."""
+        """Check if it is time; call between the turns of the worker."""
         if time.monotonic() >= self._due:
             self._due = float("inf")
             numbers = sorted(self._worker.partitions)
@@ -88,7 +88,7 @@ class Guard:
             self._background.submit(_LANE, lambda: self._look(numbers, self._looks % _LOOKS == 0), self._done)
 
     def _done(self, outcome: Outcome) -> None:
-        """A shard that does not answer changes nothing: the worker speaks of it."""
+        """A shard that does not answer changes nothing: the worker reports it."""
         self._due = time.monotonic() + self._every
         if isinstance(outcome, _Found):
             for number in outcome.renewed:
@@ -127,7 +127,7 @@ class Guard:
                 found.renewed.append(number)
                 text = f"{raw} had ids up to {last.decode()}, ahead of its shard's clock: stream reset"
                 self._tell(self._tags[number], "ids_ahead", text, found)
-        elif parse(cursor)[0] > latest:  # its remover has not come to the next commit
+        elif parse(cursor)[0] > latest:  # removed by a worker that did not reach its next commit
             found.renewed.append(number)
 
     # ---------------------------------------------------------------- sizes
@@ -140,22 +140,22 @@ class Guard:
             while True:
                 cursor, names = self._cluster.call(
                     keys.raw(tag), "SCAN", cursor, "MATCH", _WRITTEN, "COUNT", 1000
-                )  # a shard takes 0.2 ms for it
+                )  # takes a shard 0.2 ms
                 self._check_sizes([name for name in map(_named, names) if self._is_for_us(name, own)], tag, found)
                 if cursor == b"0":
                     break
                 time.sleep(_STEP_PAUSE)
 
     def _is_for_us(self, name: _Name | None, own: Sequence[str]) -> TypeGuard[_Name]:
-        """Whether it is of one of our partitions, or of none that there is."""
+        """Whether it belongs to one of our partitions, or to one that does not exist."""
         return name is not None and (name.tag in own or name.tag not in self._tags)
 
     def _check_sizes(self, names: Sequence[_Name], tag: str, found: _Found) -> None:
-        here = keys.raw(tag)  # what lies on the same shard
+        here = keys.raw(tag)  # on the same shard
         sizes = self._cluster.gather([(here, ("STRLEN", name.whole)) for name in names])
         for name, size in zip(names, sizes, strict=True):
             stranger = name.tag not in self._tags
-            large = isinstance(size, int) and size > _MOST_STATUS  # of a stream it is an error
+            large = isinstance(size, int) and size > _MOST_STATUS  # an error for a stream
             if (stranger or large) and self._cluster.call(here, "DEL", name.whole):
                 why = "not of a host of any partition" if stranger else f"{size} bytes, too large"
                 told = f"removed {name.whole[:80]!r}: {why}"
@@ -174,7 +174,7 @@ def _cursor(value: Any) -> bytes:
 
 
 def _last_id(reply: Any) -> bytes:
-    """Last id in a reply to XINFO STREAM, which is an error without a stream."""
+    """Last id in a reply to XINFO STREAM, which is an error if there is no stream."""
     if not isinstance(reply, list) or b"last-generated-id" not in reply:
         return _NO_ID
     return bytes(reply[reply.index(b"last-generated-id") + 1])

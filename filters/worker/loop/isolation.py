@@ -7,7 +7,7 @@ from filters.worker.compute.smoothing import Smoother
 from filters.worker.partitions.batch import Accepted
 from filters.worker.partitions.rejections import unforeseen
 
-_CAREFUL = 10.0  #: so long each frame is smoothed alone, after one that could not be
+_CAREFUL = 10.0  #: seconds for which each frame is smoothed alone after a failure
 
 
 class Isolation:
@@ -23,14 +23,14 @@ class Isolation:
         for item in items:
             try:
                 self._smoother.smooth([item])
-            except Exception as error:  # whatever it is: no frame of a stranger ends a worker
+            except Exception as error:  # of any kind: no frame from outside may end a worker
                 item.batch.give_up(item, error)
 
     def begin(self, items: list[Accepted], error: Exception, now: float) -> set[int]:
-        """Reject the frame that raised an error; of several it is not known which one that is.
+        """Reject the frame that raised an error; with several frames it is unknown which one did.
 
-        Answers the partitions of all frames then: their states are to be loaded again, and for a while each frame is
-        smoothed alone.
+        In that case, returns the partitions of all frames: their states must be loaded again, and for a while each
+        frame is smoothed alone.
         """
         if len(items) == 1:
             items[0].batch.give_up(items[0], error)

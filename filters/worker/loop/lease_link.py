@@ -17,7 +17,7 @@ _RETRY = 0.2
 
 
 class Answer(NamedTuple):
-    """Answer of a shard about a partition; ``asked`` is what was asked."""
+    """Answer of a shard about a partition; ``asked``: the request."""
 
     number: int
     asked: str
@@ -25,9 +25,9 @@ class Answer(NamedTuple):
 
 
 class Link:
-    """``answered`` gets answers as they come, ``failed`` why there is no connection any more.
+    """``answered`` is called with answers, ``failed`` with the reason for a lost connection.
 
-    ``due`` is when to renew next, ``asked`` when something was asked last (CLOCK_MONOTONIC).
+    ``due``: time of the next renewal; ``asked``: time of the last request (CLOCK_MONOTONIC).
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class Link:
 
     @property
     def waiting(self) -> bool:
-        """Whether answers are awaited."""
+        """Whether answers are pending."""
         return bool(self._expected)
 
     def renew_at(self, due: float) -> None:
-        """Renew then."""
+        """Set the time of the next renewal."""
         self.due = due
 
     def hasten(self, due: float) -> None:
-        """Renew then at the latest."""
+        """Renew at that time at the latest."""
         self.due = min(self.due, due)
 
     def connect(self, now: float) -> None:
-        """See that there is a connection some time soon."""
+        """Start connecting if not connected."""
         if self._connection is None and self._ticket is None and now >= self._again:
             ticket = self._ticket = object()
 
@@ -84,7 +84,7 @@ class Link:
             self._background.submit(("leases", self.address), self._open, done)
 
     def send(self, asked: str, commands: Sequence[tuple[int, bytes]]) -> None:
-        """Ask about (partition, packed command) pairs in one write."""
+        """Send (partition, packed command) pairs in one write."""
         if self._connection is None or not commands:
             return
         self.asked = time.monotonic()
@@ -95,12 +95,12 @@ class Link:
             self._fail(error)
 
     def check_silence(self, now: float, longest: float) -> None:
-        """Give a connection up whose answers are overdue."""
+        """Close a connection with overdue answers."""
         if self._expected and now - self.asked > longest:
             self._fail(ShardError(f"shard {self.address} timed out"))
 
     def close(self) -> None:
-        """Close the connection; ``connect`` makes a new one."""
+        """Close the connection; ``connect`` opens a new one."""
         self._ticket = None
         self._expected.clear()
         if self._connection is not None:
@@ -109,13 +109,13 @@ class Link:
             self._connection = None
 
     def drain(self, seconds: float) -> None:
-        """Wait at most so long for the answers that are awaited, and close."""
+        """Wait at most ``seconds`` for pending answers, and close."""
         if self._connection is not None:
             self._connection.settimeout(max(0.01, seconds))
             try:
                 for _ in self._expected:
                     self._connection.receive()
-            except ShardError:  # it is gone or hangs: its leases run out
+            except ShardError:  # it is gone or hangs: its leases expire
                 pass
         self.close()
 

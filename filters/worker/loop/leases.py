@@ -1,10 +1,10 @@
 """Leases of one worker: renews, inspects, takes and releases them.
 
-It does so a quarter of their term apart.
+It does so four times per term.
 
-One pipelined round trip per shard and renewal gives a worker all that it needs: who holds each
-partition, for how long yet, and which live workers reach it. ``filters.leases.ownership`` decides.
-A lease only avoids double work. That no stale state is written is the commit's business
+One pipelined round trip per shard and renewal returns all that a worker needs: the holder of each
+partition, the remaining time, and the live workers that reach it. ``filters.leases.ownership`` decides.
+A lease only avoids duplicate work. The commit ensures that no stale state is written
 (``filters.worker.partitions.partition``), so nothing here is unsafe when it is late or wrong.
 """
 
@@ -31,20 +31,20 @@ from filters.worker.loop.shard_map import ShardMap
 
 LOG = log.category("filter.leases")
 _LOOK, _TAKE, _GIVE, _REMOVE = "look", "take", "give", "remove"
-_RENEWALS = 4  #: in a term
-_HURRY = 5  #: so much sooner a worker looks again while it waits for partitions that others give up
-_TOGETHER = 0.05  #: answers of several shards are judged together if they come within
+_RENEWALS = 4  #: per term
+_HURRY = 5  #: factor by which a worker checks sooner while it waits for partitions given up by others
+_TOGETHER = 0.05  #: answers of several shards are evaluated together if they arrive within this time
 _LEAVING = 0.5
 _MOVING = ("MOVED", "ASK", "TRYAGAIN")
 
 
 def new_holder(lease_seconds: float, step: str = "", figures: str = "") -> Holder:
-    """An identity that no other worker has; ``step`` is how it computes, ``figures`` a checksum of what."""
+    """A unique identity; ``step``: method of computation, ``figures``: checksum of the computed figures."""
     called = "".join(f"{socket.gethostname()}:{os.getpid()}".split())[:200]
     return Holder(os.urandom(8).hex(), round(lease_seconds * 1000), called, step, figures)
 
 
-#: Makes the connection to a shard; the two functions are Link's ``answered`` and ``failed``.
+#: Connects to a shard; the two functions are Link's ``answered`` and ``failed``.
 OpenLink = Callable[[Address, Callable[[list[Answer]], None], Callable[[Address, ShardpulseError], None]], Link]
 
 
@@ -53,23 +53,23 @@ class Taker(Protocol):
 
     @property
     def partitions(self) -> Set[int]:
-        """Partitions in use, and partitions about to be released."""
+        """Partitions in use, including those about to be released."""
 
     @property
     def overtaken(self) -> int:
         """Number of times that another worker was found on one of them."""
 
     def take(self, number: int) -> None:
-        """Begin to work on a partition."""
+        """Start working on a partition."""
 
     def release(self, number: int) -> None:
-        """Let a partition go as soon as that can be."""
+        """Release a partition as soon as possible."""
 
 
 class Leases:
-    """Makes ``worker`` take and release partitions, which ``tags`` name; ``me`` is who it is to the others.
+    """Makes ``worker`` take and release partitions, named by ``tags``; ``me``: its identity for other workers.
 
-    ``log`` gets everything that people should know about.
+    ``log`` gets all messages for people.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Leases:
         self._workers = 1
 
     def turn(self) -> float:
-        """Do what is due; call it in every turn of the loop, and again after the answered seconds."""
+        """Do all due work; call it in every turn of the loop, and again after the returned number of seconds."""
         now = time.monotonic()
         overtaken = self._worker.overtaken != self._overtaken
         if now < self._next and not self._news and not overtaken:
@@ -123,14 +123,14 @@ class Leases:
         return self._next - now
 
     def leave(self) -> None:
-        """Give all leases back at once; waits half a second at most for shards that hang."""
+        """Release all leases at once; waits at most half a second for shards that hang."""
         for address, numbers in self._places.items():
             if address in self._links:
                 self._links[address].send(_GIVE, [(n, self._commands[n].leave) for n in numbers])
         self.close(_LEAVING)
 
     def close(self, patience: float = 0.0) -> None:
-        """Close the connections; the leases stay until they run out."""
+        """Close the connections; the leases stay until they expire."""
         deadline = time.monotonic() + patience
         for link in self._links.values():
             link.drain(deadline - time.monotonic())
@@ -153,7 +153,7 @@ class Leases:
             self._shard_map.doubt()
 
     def _failed(self, address: Address, error: ShardpulseError) -> None:
-        """Discard the last answer of a shard: others may take its partitions meanwhile."""
+        """Discard the last answers of a shard: others may take its partitions meanwhile."""
         if LOG.informs:
             LOG.info("cannot be renewed", shard=address, problem=error)
         self._log.fails(SHARDS, error)
@@ -188,10 +188,10 @@ class Leases:
         self._news = self._news or self._wanting_since < math.inf
 
     def _see(self, number: int, holder: bytes, workers: Sequence[bytes]) -> None:
-        """Note who holds a partition; ``workers`` may name the holder as well, and b""."""
+        """Note the holder of a partition; ``workers`` may include the holder, and b""."""
         seen = [holder, *workers]
         if self._seen.get(number) == seen:
-            self._news = self._news or not holder  # it may have been free for long enough by now
+            self._news = self._news or not holder  # it may have been free for long enough now
             return
         self._news = True
         self._seen[number] = seen
@@ -255,7 +255,7 @@ class Leases:
                 self._links[address].send(_TAKE, [(n, self._commands[n].take) for n in group])
 
     def _give_back(self) -> None:
-        """The leases of partitions that the worker has let go by now."""
+        """Release the leases of partitions no longer used by the worker."""
         for number in self._giving - self._worker.partitions:
             link, known = self._link(number), self._known.get(number)
             if link is not None and known is not None and known.holder == self._me:
@@ -263,7 +263,7 @@ class Leases:
                 link.send(_GIVE, [(number, self._commands[number].give)])
 
     def _hurry(self, wanting: bool, now: float) -> None:
-        """Look more often while others are about to give partitions up, which takes them one renewal."""
+        """Check more often while others are about to give partitions up, which takes them one renewal."""
         self._wanting_since = min(self._wanting_since, now) if wanting else math.inf
         if now - self._wanting_since < self._term:
             self._look_soon(now + self._term / _RENEWALS / _HURRY)

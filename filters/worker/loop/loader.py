@@ -21,7 +21,7 @@ from filters.worker.step.native import step_of
 
 
 class Loaded(NamedTuple):
-    """A partition as its shard holds it, the connection to that shard, and what was damaged."""
+    """A partition as held by its shard, the connection to that shard, and a list of damage."""
 
     partition: Partition
     connection: Connection
@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
 
 
 class Loader:
-    """Makes partitions, empty or as the shards hold them."""
+    """Creates partitions, empty or loaded from the shards."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class Loader:
         self._background = background
 
     def empty(self, number: int) -> Partition:
-        """A partition of which nothing is known."""
+        """A partition without any data."""
         return Partition(number, self._layout.tags[number], self._layout.partitions, self._settings, self._step)
 
     def start(self, channel: Channel, address: Address, done: Callable[[Channel, Outcome], None]) -> None:
-        """Load a channel's partition; ``done`` gets the channel and what was Loaded, or the error, unless
+        """Load a channel's partition; ``done`` is called with the channel and the Loaded, or the error, unless
         the channel has been dropped meanwhile."""
         number, ticket = channel.partition.number, channel.begin_loading(address)
 
@@ -71,7 +71,7 @@ class Loader:
         connection = self._cluster.connect(address)
         try:
             damage = restore(partition, connection, self._kernels)
-            if not partition.commit_id:  # a shard that is new or came back empty: the layout may have been on it
+            if not partition.commit_id:  # a new or emptied shard: the layout may have been on it
                 copies = keys.layouts_beside(number, self._layout.partitions)
                 lost = [layout_command(copy, self._layout) for copy in copies]
                 connection.pipeline([began_command(partition.tag, time.time()), *lost])  # or MOVED

@@ -11,7 +11,7 @@ from filters.worker.loop.channel import Channel
 
 
 class Ready(NamedTuple):
-    """Channels that something came for, those that may send more, and what to call for the other descriptors."""
+    """Channels with received data, those that may send more, and callbacks of the other descriptors."""
 
     channels: list[Channel]
     writable: list[Channel]
@@ -33,24 +33,24 @@ class Poller:
         self._poll.register(descriptor, channel.events)
 
     def watch(self, descriptor: int, action: Callable[[], None]) -> None:
-        """Have ``action`` called whenever a descriptor is readable."""
+        """Call ``action`` whenever a descriptor is readable."""
         self._actions[descriptor] = action
         self._poll.register(descriptor, select.POLLIN)
 
     def follow(self, channel: Channel) -> None:
-        """Wait for what a channel waits for now."""
+        """Update the events polled for a channel."""
         self._poll.modify(channel.fileno(), channel.events)
 
     def remove(self, descriptor: int) -> None:
-        """Before a descriptor is closed."""
+        """Call before a descriptor is closed."""
         self._channels.pop(descriptor, None)
         self._actions.pop(descriptor, None)
         self._poll.unregister(descriptor)
 
     def wait(self, seconds: float, gather: float) -> Ready:
         """Channels and actions that are ready within ``seconds``, the longest waiting first: a turn may leave the rest
-        for the next one. Others have ``gather`` seconds more to join the first one that something came for, unless it
-        came while the turn before was at work."""
+        for the next one. Others have ``gather`` more seconds to join the first one with received data, unless that
+        arrived during the work of the previous turn."""
         events = self._poll.poll(0) if gather else []
         if not events:
             events = self._poll.poll(max(0.0, seconds) * 1000.0)

@@ -18,9 +18,9 @@ _LANE = "map"
 
 
 class ShardMap:
-    """``places`` are the partitions by shard: another object whenever some lie elsewhere than before.
+    """``places``: partitions by shard; a new object whenever some of them move.
 
-    ``log`` gets what keeps the map from being read.
+    ``log`` gets errors of reading the map.
     """
 
     def __init__(
@@ -40,23 +40,23 @@ class ShardMap:
         self._again = 0.0
 
     def where(self, number: int) -> Address | None:
-        """The shard of a partition, None when it is not known."""
+        """The shard of a partition, None if unknown."""
         return self._addresses[number]
 
     def doubt(self) -> None:
-        """Read the map again: at once, or when ``look`` is called after one that is under way or has just ended."""
+        """Read the map again: at once, or at the next ``look`` after a read in progress or just finished."""
         self._doubted = True
         self.look()
 
     def look(self) -> None:
-        """Read the map again if it is in doubt, still or since a read failed: a shard that answers again at the address
-        that it had may say another one now, and nobody who reaches it would doubt."""
+        """Read the map again if in doubt, still or since a read failed: a shard that answers again at its old address
+        may hold another one now, and no one who reaches it would doubt that."""
         if self._doubted and not self._reading and time.monotonic() >= self._again:
             self._doubted, self._reading = False, True
             self._background.submit(_LANE, self._read, self._done)
 
     def close(self) -> None:
-        """Close the connections when nothing uses them any more."""
+        """Close the connections when they are no longer used."""
         self._background.submit(_LANE, lambda: None, lambda _: self._cluster.close())
 
     def _read(self) -> list[Address | None]:

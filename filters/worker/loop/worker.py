@@ -1,7 +1,7 @@
 """Filter worker: one loop over all of its partitions.
 
 Each partition has a connection of its own that waits in XREAD BLOCK, so an idle pipeline costs
-nothing and a lone frame is smoothed at once. Under load the worker lingers between two reads of
+nothing and a single frame is smoothed at once. Under load the worker lingers between two reads of
 a partition, so that every round trip carries more frames.
 """
 
@@ -36,17 +36,17 @@ from filters.worker.partitions.settings import FilterSettings
 LOG = log.category("filter.worker")
 _RETRY = 0.2
 _SLOW_RETRY = 2.0
-_MOST_FRAMES = 2048  #: of one turn, some 70 ms: leases are renewed in time whatever waits
-_CALM = 1.0  #: without an error, and a trouble is over
-_CALM_WITHOUT = 5.0  #: the same of a worker that has no partitions, whose leases alone ask the shards
-_ASLEEP = 0.5  #: a turn so long after the one before it: silence was ours
+_MOST_FRAMES = 2048  #: of one turn, about 70 ms: leases are renewed in time whatever is waiting
+_CALM = 1.0  #: time without an error after which a trouble is over
+_CALM_WITHOUT = 5.0  #: the same for a worker without partitions, whose leases alone contact the shards
+_ASLEEP = 0.5  #: pause between two turns that explains missing replies
 
 
 class Worker:
-    """Smooths the frames of partitions until stopped; ``take`` and ``release`` change which these are.
+    """Smooths the frames of partitions until stopped; ``take`` and ``release`` change the set of partitions.
 
     ``assembly`` builds it. ``poller``, ``background`` and ``shard_map`` may serve others as well, while
-    this worker's loop runs: it waits for all of them, and closes them in the end. A worker is of one thread.
+    this worker's loop runs: it waits for all of them, and closes them at the end. A worker belongs to one thread.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Worker:
 
     @property
     def settled(self) -> bool:
-        """Whether it has partitions, and the state of each."""
+        """Whether it has partitions, all with loaded states."""
         return bool(self._channels) and self._all_connected
 
     @property
@@ -90,12 +90,12 @@ class Worker:
 
     @property
     def _is_behind(self) -> bool:
-        """Whether more waits than was read: nobody needs to be waited for."""
+        """Whether more data is waiting than was read: there is no need to wait for more."""
         return any(channel.partition.stream.has_more for channel in self._channels.values())
 
     @property
     def trouble(self) -> str:
-        """How the shards, or some of them, do not answer as they should; "" when all do."""
+        """Description of trouble with some or all shards; "" if all answer."""
         return self._log.trouble
 
     @property
@@ -107,18 +107,18 @@ class Worker:
 
     @property
     def partitions(self) -> set[int]:
-        """The partitions that this worker smooths, and those that it is about to let go."""
+        """Partitions smoothed by this worker, including those about to be released."""
         return set(self._channels)
 
     def take(self, number: int) -> None:
-        """Begin to smooth a partition: its state is loaded in the background."""
+        """Start smoothing a partition: its state is loaded in the background."""
         if number in self._channels:
             self._channels[number].leave(False)
         else:
             self._channels[number] = Channel(self._loader.empty(number))
 
     def release(self, number: int) -> None:
-        """Let a partition go, at once or as soon as the commit that is under way is answered."""
+        """Release a partition, at once or as soon as the commit in progress is answered."""
         channel = self._channels.get(number)
         if channel is not None:
             channel.leave()
@@ -141,7 +141,7 @@ class Worker:
 
     def run(self, stopped: Callable[[], bool], between: Callable[[], float] = lambda: 1.0) -> None:
         """Work until ``stopped()``; it and ``between`` are called before every turn of the loop, which
-        waits at most as long as ``between`` says, in seconds."""
+        waits at most for the seconds returned by ``between``."""
         sweeper = Sweeper()
         while not stopped():
             self.turn(between())
@@ -149,7 +149,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """Close all connections and end the background jobs; the next worker reads again what was not committed."""
+        """Close all connections and end the background jobs; the next worker reads uncommitted entries again."""
         for channel in self._channels.values():
             self._drop(channel, None)
         self._shard_map.close()
@@ -198,7 +198,7 @@ class Worker:
         self._fair_share.measure(ended, self._pace.busy, self._counters["samples"], states)
 
     def _receive_all(self, channels: list[Channel], opened: ExitStack) -> dict[Channel, Batch]:
-        """Batches of what came, until it is enough for one turn: the rest stays readable."""
+        """Batches of received data, up to the limit of one turn: the rest stays readable."""
         worked: dict[Channel, Batch] = {}
         frames = samples = 0
         for channel in channels:
@@ -241,7 +241,7 @@ class Worker:
         self._poller.add(channel)
 
     def _follow(self) -> None:
-        """The map of slots has changed: partitions that moved are loaded from where they are now."""
+        """The map of slots has changed: partitions that moved are loaded from their new place."""
         self._places = self._shard_map.places
         for channel in self._channels.values():
             address = self._shard_map.where(channel.partition.number)
@@ -249,8 +249,8 @@ class Worker:
                 self._drop(channel, 0.0)
 
     def _look_after_shards(self, now: float) -> None:
-        """Twice a second: read the map of slots that is in doubt, and leave shards that hang; after a sleep of our own,
-        answers may be waiting that were not read yet."""
+        """Twice a second: read the map of slots if in doubt, and disconnect shards that hang; after a sleep of our own,
+        unread answers may be waiting."""
         slept, self._turned = now - self._turned > BLOCK_SECONDS + _ASLEEP, now
         if now < self._next_check and not slept:
             return
@@ -283,7 +283,7 @@ class Worker:
             return
         try:
             self._smoother.smooth(items)
-        except Exception as error:  # whatever it is: no frame of a stranger ends a worker
+        except Exception as error:  # of any kind: no frame from outside may end a worker
             for number in self._isolation.begin(items, error, self._turned):
                 self._drop(self._channels[number], 0.0)
 
@@ -308,7 +308,7 @@ class Worker:
             self._counters["overtaken"] += 1
             self._drop(channel, _RETRY / 4)
             self._log.tell(f"{error}; reloading the state of its partitions")
-        except MovedError:  # in the order of things: shards are added, removed, and taken over from
+        except MovedError:  # normal: shards are added, removed, and taken over
             self._drop(channel, _RETRY / 4)
             self._shard_map.doubt()
         except (PermissionRefused, AdmissionError) as error:
@@ -322,7 +322,7 @@ class Worker:
             self._drop(channel, _RETRY)
             self._log.fails(SHARDS, error)
             self._shard_map.doubt()
-        except Exception as error:  # whatever it is: the other partitions are not to suffer
+        except Exception as error:  # of any kind: the other partitions must not be affected
             self._drop(channel, _SLOW_RETRY)
             name = keys.raw(channel.partition.tag)
             self._log.tell(f"{name}: {unforeseen(error)}", name)

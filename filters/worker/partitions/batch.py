@@ -24,15 +24,15 @@ from filters.worker.states.sequence import APPLY, contested
 from filters.worker.states.state import State
 from filters.worker.step.native import Step
 
-_NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: what is the same however its samples are marked
-_CATCH_UP = 600.0  #: seconds for which the ids of entries that were not read yet are believed
+_NAMED = slice(12, wire.HEADER_SIZE)  #: of a frame: the part that does not depend on the marks of its samples
+_CATCH_UP = 600.0  #: seconds for which the ids of unread entries are trusted
 _LONGEST_NAME = 100
 
 
 class Accepted(NamedTuple):
-    """A frame to smooth, encoded, with so many samples, the state that it advances, and the batch of its commands.
+    """An encoded frame to smooth, its number of samples, the state that it advances, and the batch for its commands.
 
-    ``frame`` is None while nobody has needed more of it.
+    ``frame`` is None until it is decoded.
     """
 
     batch: Batch
@@ -48,11 +48,11 @@ class Accepted(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Entries of one read of partition ``number``, and what the commit of them writes. ``held`` is the id of the commit
-    before it.
+    """Entries of one read of partition ``number``, and the writes of their commit. ``held``: id of the previous
+    commit.
 
-    ``records`` are packed SET commands by their prefix, which names the key; ``extra`` all other commands; ``dirty``
-    the states by member whose positions are written. The native step (filters.worker.step.native) adds to all three.
+    ``records``: packed SET commands by their prefix, which names the key; ``extra``: all other commands; ``dirty``:
+    states by member with positions to write. The native step (filters.worker.step.native) adds to all three.
     """
 
     number: int
@@ -68,18 +68,18 @@ class Batch:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.accepted = []  # each refers to the batch: no reference cycle stays behind
+        self.accepted = []  # each refers to the batch: no reference cycle remains
 
     def also(self, *commands: bytes) -> None:
-        """Run packed commands of the partition's keys in the commit as well."""
+        """Add packed commands of the partition's keys to the commit."""
         self.extra.extend(commands)
 
     def keep_record(self, prefix: bytes, command: bytes) -> None:
-        """Write a record, a packed SET; a newer one with the same ``prefix`` replaces it."""
+        """Add a record, a packed SET; a newer one with the same ``prefix`` replaces it."""
         self.records[prefix] = command
 
     def reject(self, entry_id: bytes, error: FrameError, fields: Sequence[Any]) -> None:
-        """Keep an entry among the rejected ones, with the reason."""
+        """Store an entry among the rejected ones, with the reason."""
         self.also(*self.rejections.add(entry_id, error, fields, time.monotonic()))
 
     def give_up(self, accepted: Accepted, error: Exception) -> None:
@@ -92,22 +92,22 @@ class Batch:
 
 
 class Intake:
-    """Judges entries by the states of ``sets``. The native ``step`` (filters.worker.step.native) takes the frames that
-    simply follow, which are not decoded then."""
+    """Judges entries by the states of ``sets``. The native ``step`` (filters.worker.step.native) takes the frames
+    in direct succession, without decoding them."""
 
     def __init__(self, sets: ResourceSets, settings: FilterSettings, step: Step | None) -> None:
         self._sets = sets
         self._settings = settings
         self._step = step
-        self._came = 0.0  #: when the newest entry did, by its id, which goes back with no stream that starts again
+        self._came = 0.0  #: time of the newest entry by its id; no restarted stream sets it back
 
     def resume(self, cursor: bytes) -> None:
-        """Go on behind an entry."""
+        """Continue after an entry."""
         self._came = _seconds(cursor)
 
     def take(self, batch: Batch) -> int:
         """Judge the entries of a batch, in stream order: tables are applied at once, sample frames are accepted, and
-        whatever is no frame of this partition is rejected. Answers the bytes of all frames."""
+        everything that is not a frame of this partition is rejected. Returns the bytes of all frames."""
         size = at = 0
         now, end = time.monotonic(), len(batch.entries)
         while at < end:
@@ -120,15 +120,15 @@ class Intake:
         return size
 
     def _follow(self, batch: Batch, at: int, end: int, now: float) -> tuple[int, int]:
-        """Take the frames between these places that simply follow, up to the first that does not: where that is, and
-        the bytes of frames until there. Without the native step none of them is known to follow."""
+        """Take the frames from ``at`` on that follow in direct succession, up to the first that does not: returns its
+        place, and the bytes of frames before it. Without the native step there are none."""
         if self._step is None:
             return at, 0
         known = self._sets.states, self._sets.heard, batch.dirty
         return self._step.take_followers(batch.entries, at, end, batch, *known, now, Accepted, batch.accepted)
 
     def _take_one(self, batch: Batch, at: int, now: float) -> int:
-        """Take or reject any entry; answers the bytes of its frame."""
+        """Take or reject any entry; returns the bytes of its frame."""
         entry_id, fields = batch.entries[at]
         size = 0
         self._came = max(self._came, _seconds(entry_id))
@@ -142,12 +142,12 @@ class Intake:
                 self._judge(batch, data, now)
         except FrameError as error:
             batch.reject(entry_id, error, fields)
-        except Exception as error:  # whatever it is: no entry of a stranger ends a worker
+        except Exception as error:  # of any kind: no entry from outside may end a worker
             batch.reject(entry_id, unforeseen(error), fields)
         return size
 
     def _judge(self, batch: Batch, data: bytes, now: float) -> None:
-        """Apply any frame that is the next one, and accept it if it is of samples. Raises FrameError."""
+        """Apply a frame that is the next one, and accept it if it has samples. Raises FrameError."""
         frame = wire.decode(data)
         key = (frame.host, frame.resource_set)
         state = self._sets.states.get(key) or self._sets.admit(*key, batch.extra)
@@ -158,10 +158,10 @@ class Intake:
             return
         try:
             self._sets.sizes.check(frame)
-        except LimitError:  # its number is taken, so that those after it are not held up
+        except LimitError:  # its number is taken, so that those after it are not blocked
             track.forgo(frame)
             raise
-        track.apply(frame)  # a table that cannot be read is rejected, and never asked for again
+        track.apply(frame)  # an unreadable table is rejected, and never requested again
         if frame.kind == wire.KIND_SAMPLES:
             state.accept(frame)
             if track.contested:
@@ -177,7 +177,7 @@ class Intake:
         payload = stamped(frame.payload, before, rows, self._when(time.time()))
         names = learn(state.names, payload)
         overflows = names.ids.size > self._settings.limits.entities
-        if overflows:  # with names of entities that have gone since the last complete table
+        if overflows:  # including names of entities that have gone since the last complete table
             names = learn(None, payload)
         self._sets.sizes.check_table(frame.host, len(names.metrics), names.ids.size)
         self._sets.name(state, names)
@@ -189,8 +189,8 @@ class Intake:
         batch.also(pack(("SET", state.names_key, names.payload)))
 
     def _when(self, now: float) -> float:
-        """When the newest entry came by its shard's clock, seconds since 1970: a filter may catch up. Ids are chosen by
-        who sends, within these bounds."""
+        """Time of the newest entry on its shard's clock, seconds since 1970: a filter may be catching up. Senders
+        choose ids, within these limits."""
         return min(now, max(self._came, now - _CATCH_UP))
 
 

@@ -1,8 +1,8 @@
 """Dormant positions of expired resource sets, and the roster of their hosts.
 
-Without the positions, a host that comes back after a power cut of an hour would look like one that never was, and its
-gap of unknown size like none; and the frames of a set that was dormant for a while, still held by its
-probe, would be applied twice. Without the roster, a host that has expired would look like none.
+Without the positions, a host that returns after a power cut of an hour would look like a new one, without a
+gap of unknown size; and the frames of a set that was dormant for a while, still held by its
+probe, would be applied twice. Without the roster, an expired host would be unknown.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from filters.worker.states.state import State
 
 _DAY = 86_400.0
 _KEPT_SECONDS = 30 * 86_400
-_MOST = 128  #: of a partition, the newest: those of 2,700 hosts with three sets each fit in 64 partitions
-_SPREAD = 1.5  #: hosts hash to partitions: none has so many times its share
+_MOST = 128  #: per partition, the newest: those of 2,700 hosts with three sets each fit in 64 partitions
+_SPREAD = 1.5  #: hosts hash to partitions: none has this many times its share
 
 
 class DormantPositions:
-    """The positions of a partition's expired sets, ``most`` of one host, by their field in ``dormant:{tag}``, and its
+    """Positions of a partition's expired sets, ``most`` of one host, by their field in ``dormant:{tag}``, and its
     hosts without any other (``roster``, by theirs)."""
 
     def __init__(self, tag: str, partitions: int = 1, most: int = Limits().resource_sets) -> None:
@@ -35,12 +35,12 @@ class DormantPositions:
         self._positions: dict[bytes, bytes] = {}
 
     def load(self, rows: list[bytes]) -> None:
-        """Take what the shard holds: fields and values in turn."""
+        """Load the shard's data: alternating fields and values."""
         self._positions = dict(zip(rows[::2], rows[1::2], strict=True))
         self.roster = {field: self._positions.pop(field) for field in list(self._positions) if seen.is_field(field)}
 
     def keep(self, state: State) -> list[bytes]:
-        """The commands that remember a set which is being forgotten, in the place of the oldest of too many."""
+        """Commands that store a set which is being forgotten, replacing the oldest beyond the limit."""
         host, _, _ = state.member.partition(b":")
         if not state.track.epoch or sum(member.startswith(host) for member in self._positions) >= self._most:
             return []
@@ -54,7 +54,7 @@ class DormantPositions:
         return [*commands, set_one, packed(("EXPIRE", self.key, _KEPT_SECONDS))]
 
     def recall(self, state: State) -> list[bytes]:
-        """Let a new state go on where it stood; the commands that forget that it was dormant, and its host gone."""
+        """Continue a new state from its dormant position; returns commands to remove it and its host's roster entry."""
         known = [] if self.roster.pop(field := state.member[:16], None) is None else [field]
         data = self._positions.pop(state.member, None)
         if data is not None:
@@ -63,11 +63,11 @@ class DormantPositions:
                 state.track.restore(position.decode(data))
                 state.ask_for_table()
             except FrameError:
-                pass  # somebody else wrote it: the set is a new one
+                pass  # written by someone else: the set is a new one
         return [packed(("HDEL", self.key, *known))] if known else []
 
     def miss(self, hosts: Iterable[Seen], now: float) -> list[bytes]:
-        """The commands that put hosts on the roster, and take off those that were seen too long ago, or are too many.
+        """Commands that put hosts on the roster, and remove those seen too long ago, or too many.
         ``now`` in seconds since 1970."""
         added = dict(map(seen.encode, hosts))
         if not added:
@@ -86,9 +86,9 @@ class DormantPositions:
 def seen_of(
     states: Mapping[tuple[int, int], State], heard: Mapping[tuple[int, int], float], hosts: Set[int], now: float
 ) -> list[Seen]:
-    """When these ``hosts`` were seen last, each in one or more of ``states``. ``heard`` and ``now`` are monotonic.
+    """Last times of these ``hosts``, each in one or more of ``states``. ``heard`` and ``now`` are monotonic.
 
-    A host's own time is taken unless its clock is far off: the worker may have been started since."""
+    A host's own time is used unless its clock is far off: the worker may have been started since."""
     found: dict[int, Seen] = {}
     for (host, resource_set), state in states.items():
         if host in hosts:

@@ -2,15 +2,15 @@
 
 A commit is one transaction: smoothed records, applied positions, names, rejected entries,
 and ``commit:{tag}`` with a fresh random id and the cursor. The worker WATCHes that key and
-reads it back before every read of the stream: when the id is not its own last one, somebody
-else has committed (or the shard came back empty), and state and cursor are loaded again.
+reads it back before every read of the stream: if the id is not its own last one, another
+worker has committed (or the shard came back empty), and state and cursor are loaded again.
 
 At ``maxmemory`` with ``noeviction`` a transaction that writes is refused as a whole. A script is
-refused only at its first command that takes memory, and no more once it has written anything
-(scripts without a shebang, redis.io/docs/manual/programmability/eval-intro; tried with 7.0.15). So
-the script begins with XTRIM: the entries that the commit covers go, the averages stay. It waits for no other reader of
-the stream and leaves these a mark (``acquisition.wire.readers``). A script is
-not rolled back; whatever could fail is asked for before the first write.
+refused only at its first command that takes memory, and no longer once it has written anything
+(scripts without a shebang, redis.io/docs/manual/programmability/eval-intro; tested with 7.0.15). So
+the script begins with XTRIM: the entries covered by the commit are removed, the averages stay. It does not wait for
+other readers of the stream and leaves them a mark (``acquisition.wire.readers``). A script is
+not rolled back; all checks that can fail precede the first write.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from filters.worker.partitions.settings import FilterSettings
 from filters.worker.states.state import State
 from filters.worker.step.native import Step
 
-_OPEN = b"open"  #: an id that no commit has, from the opening of a batch until its commit
+_OPEN = b"open"  #: an id of no commit, from the opening of a batch until its commit
 _MULTI, _EXEC = front(1, "MULTI"), front(1, "EXEC")
 _SCRIPT = f"""\
 {GROW}\
@@ -58,14 +58,14 @@ _MOST_FIELDS = 1000  #: of one HSET: Lua's unpack takes some 8,000 values at mos
 
 
 class Sent(NamedTuple):
-    """The pieces of a commit, as they are sent, and how many replies it has: the last one says whether it was made."""
+    """Pieces of a commit in sending order, and its number of replies: the last one shows whether it was made."""
 
     pieces: list[bytes]
     replies: int
 
 
 class CommitEncoder:
-    """Encodes the commits of the partition of a ``tag``."""
+    """Encodes the commits of the partition with a ``tag``."""
 
     def __init__(self, tag: str, step: Step | None) -> None:
         self._tag = tag
@@ -79,7 +79,7 @@ class CommitEncoder:
         return Sent([_MULTI, *commands, _EXEC], len(commands) + 2)
 
     def script(self, batch: Batch, new: Commit, until: bytes) -> Sent:
-        """The same for a full shard, see ``script``."""
+        """The commit for a full shard, see ``script``."""
         return Sent([script(self._tag, batch.held, until, b"".join(self._commands(batch, new)))], 2)
 
     def _commands(self, batch: Batch, new: Commit) -> list[bytes]:
@@ -93,7 +93,7 @@ class CommitEncoder:
 class Partition:
     """Owner of the parts of a partition, each of which has one job.
 
-    ``commit_id`` is empty when nothing was ever committed.
+    ``commit_id`` is empty if nothing was ever committed.
     """
 
     def __init__(
@@ -108,32 +108,32 @@ class Partition:
         self.tag = tag
         self.settings = settings
         self.commit_id = b""
-        self._pending: list[bytes] = []  #: commands that the next batch begins with
+        self._pending: list[bytes] = []  #: first commands of the next batch
         self.stream = RawStream(tag, settings)
         self.sets = ResourceSets(number, tag, partitions, settings)
         self.rejections = Rejections(tag)
         self._intake = Intake(self.sets, settings, step)
         self._encoder = CommitEncoder(tag, step)
-        self._renewed = False  #: whether the stream is another one, which no commit says yet
+        self._renewed = False  #: whether the stream is another one, which is not in a commit yet
 
     def resume(self, commit_id: bytes, cursor: bytes = START, rejected: int = 0) -> None:
-        """Go on behind a commit that this or another worker made."""
+        """Continue after a commit by this or another worker."""
         self.commit_id = commit_id
         self.stream.resume(cursor)
         self._intake.resume(cursor)
         self.rejections.resume(rejected)
 
     def renew(self) -> None:
-        """The stream was read to its end and removed (filters.worker.loop.guard): go on at its beginning."""
+        """The stream was read to its end and removed (filters.worker.loop.guard): continue at its beginning."""
         self.stream.renew()
         self._renewed = True
 
     def batch(self, entries: Entries, most_bytes: int = MOST_BYTES) -> Batch:
-        """Take the entries of one read in a batch, which may be committed until it is left; see RawStream.advance for
-        ``most_bytes``.
+        """Process the entries of one read in a batch, which may be committed until its context ends; see
+        RawStream.advance for ``most_bytes``.
 
-        A batch that is left without a commit is discarded as a whole, and the partition with it: its states have moved
-        on, so its next read is refused and it is loaded again.
+        A batch that ends without a commit is discarded as a whole, and the partition with it: its states have moved on,
+        so its next read is refused and it is loaded again.
         """
         batch = Batch(self.number, self.rejections, self.commit_id, entries, self._pending)
         self.commit_id, self._pending = _OPEN, []
@@ -143,10 +143,10 @@ class Partition:
         return batch
 
     def commit(self, batch: Batch, fair_share: float = 0.0, full: bool = False) -> Sent:
-        """The commit of a batch: a transaction, or for a shard that is ``full`` a script that gives its entries up
-        first.
+        """The commit of a batch: a transaction, or for a ``full`` shard a script that first removes its
+        entries.
 
-        ``fair_share`` in samples/s (0: none) is the limit above which probes shed (filters.worker.loop.fair_share).
+        ``fair_share`` in samples/s (0: none): limit above which probes shed (filters.worker.loop.fair_share).
         """
         self.commit_id = os.urandom(8).hex().encode()
         share = max(1, int(fair_share)) if fair_share else 0
@@ -158,9 +158,9 @@ class Partition:
         return self._encoder.script(batch, new, after(new.cursor))
 
     def expire(self, now: float) -> bool:
-        """Forget hosts that have sent this worker nothing for ``expire_seconds``; true when there is to be a commit for
-        that, or because there has never been one. ``now`` is monotonic: no host's clock decides."""
-        if not self.commit_id or self._renewed:  # so that it is noticed when the shard loses what little it has
+        """Forget hosts without frames to this worker for ``expire_seconds``; true if that requires a commit,
+        or if there has never been one. ``now`` is monotonic: no host's clock matters."""
+        if not self.commit_id or self._renewed:  # so that it is noticed when the shard loses even little data
             return True
         if now < self.sets.expire_at:
             return False
@@ -169,25 +169,25 @@ class Partition:
         return bool(commands)
 
     def miss(self, hosts: Iterable[Seen]) -> None:
-        """Put hosts on the roster that this partition held before its shard came back empty: until they come again."""
+        """Put hosts on the roster that this partition had before its shard came back empty: until they return."""
         self._pending += self.sets.dormant.miss(hosts, time.time())
 
     def also(self, command: bytes) -> None:
-        """Begin the next batch with a packed command of one of the partition's keys."""
+        """Start the next batch with a packed command of one of the partition's keys."""
         self._pending.append(command)
 
 
 def write_positions(key: bytes, states: Mapping[bytes, State]) -> bytes:
-    """The packed HSET of the positions of these states by their members; ``key`` are its packed first two words."""
+    """Packed HSET of the positions of these states by their members; ``key``: its packed first two words."""
     pairs = [word(member) + word(bytes(state.track)) for member, state in states.items()]
     return front(2 + 2 * len(pairs)) + key + b"".join(pairs)
 
 
 def script(tag: str, held: bytes, until: bytes, commands: bytes) -> bytes:
-    """UNWATCH and EVAL, packed: two replies, the second None when the commit id is not ``held``.
+    """UNWATCH and EVAL, packed: two replies, the second None if the commit id is not ``held``.
 
-    ``commands`` are the packed commands of the transaction, whose only script is that of a growing ring; ``until`` is
-    the first entry to stay.
+    ``commands``: packed commands of the transaction, with that of a growing ring as the only script; ``until``:
+    the first entry to keep.
     """
     names: list[Argument] = [key(tag) for key in (keys.commit, keys.raw, keys.applied, keys.readers, keys.cut)]
     arguments: list[Argument] = [held, until]
@@ -198,7 +198,7 @@ def script(tag: str, held: bytes, until: bytes, commands: bytes) -> bytes:
 
 
 def _unpacked(commands: bytes) -> Iterator[list[bytes]]:
-    """The commands again, long HSETs in several."""
+    """The unpacked commands, with long HSETs split."""
     reader = hiredis.Reader()
     reader.feed(commands)
     while (command := reader.gets()) is not False:

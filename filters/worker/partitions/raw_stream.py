@@ -1,10 +1,10 @@
 """Raw stream: cursor, read sizes, a second lane during a flood, and retention.
 
-While a filter is behind, a host that sends many times what its neighbours do is *late*: the reading in front passes
-over its entries, and the second reading, from the cursor on, takes them afterwards, in their order. Nothing waits in
-memory, and nothing is lost: what is read again after a restart, the rule of numbers (sequence) drops.
+While a filter is behind, a host that sends many times as much as its neighbours is *late*: the front reading skips
+its entries, and the second reading, from the cursor on, takes them afterwards, in order. Nothing waits in
+memory, and nothing is lost: entries read again after a restart are dropped by the rule of numbers (sequence).
 
-What lies before the cursor is kept for a while, longer for the other readers of the stream, and then trimmed.
+Entries before the cursor are kept for a while, longer for the other readers of the stream, and then trimmed.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ START = b"0-0"
 _XREAD = {readings: front(6 + 2 * readings, "XREAD", "COUNT") for readings in (1, 2)}
 _BLOCK, _STREAMS = word(b"BLOCK"), word(b"STREAMS")
 _MOST_ENTRIES = 512
-MOST_BYTES = 1 << 20  #: of a read
+MOST_BYTES = 1 << 20  #: per read
 
-_ALONE = 3  #: reads in front to one of both, while there is much in front
-_PATIENCE = 4  #: full reads, one after the other, before a host is late
-_SHARE, _TIMES = 0.25, 4.0  #: of what was read, and of what the other hosts send on average: more is a flood
+_ALONE = 3  #: front reads per read of both, while there is much in front
+_PATIENCE = 4  #: consecutive full reads before a host is late
+_SHARE, _TIMES = 0.25, 4.0  #: of the bytes read, and of the average of the other hosts: more is a flood
 _HOST = slice(16, 24)  #: of a frame (acquisition.wire.frame.HEADER_FIELDS)
 
 _TRIM_EVERY = 1.0  #: seconds between two trims: one of many entries costs a shard less than many of one
-_PIECES = 16  #: of either retention, at least: entries that came together go together
+_PIECES = 16  #: minimum per retention limit: entries that came together are removed together
 _LONGEST_PIECE = 1000  #: milliseconds
 
-#: Of a stream: each an id and the fields, as a list.
+#: Entries of a stream: each an id and the fields, as a list.
 Entries = list[Any]
 
 
 class Read(NamedTuple):
-    """``entries`` are taken now, ``size`` bytes were passed up to ``cursor``."""
+    """``entries`` to take now; ``size``: bytes passed up to ``cursor``."""
 
     entries: Entries
     cursor: bytes
@@ -48,26 +48,26 @@ class Read(NamedTuple):
 
 
 class Lanes:
-    """Two readings of one stream. ``front`` is the newest entry of that in front, b"" while there is only one."""
+    """Two readings of one stream. ``front``: newest entry of the front one, b"" while there is only one."""
 
     def __init__(self) -> None:
         self.front = b""
-        self._late: dict[bytes, bytes] = {}  #: by host the entry after which its frames wait
+        self._late: dict[bytes, bytes] = {}  #: by host, the entry after which its frames wait
         self._full = False  #: whether there is more in front
         self._full_reads = 0
-        self._alone = 0  #: reads of the one in front since the second one had its turn
+        self._alone = 0  #: front reads since the last turn of the second one
         self._both = False
-        self._fresh: Entries = []  #: what has come in front, with that of late hosts
+        self._fresh: Entries = []  #: new entries in front, including those of late hosts
 
     def starts(self, cursor: bytes) -> tuple[bytes, ...]:
-        """The entries after which the next read begins, of each reading: the one in front goes first where there is
+        """Entries after which the next read begins, for each reading: the front one is read first if there is
         much, so that neighbours are reached soon."""
         self._both = bool(self.front) and cursor != self.front and not (self._full and self._alone < _ALONE)
         self._alone = 0 if self._both else self._alone + 1
         return (self.front, cursor) if self._both else (self.front or cursor,)
 
     def arrange(self, found: list[Entries], cursor: bytes, most: int) -> Read:
-        """Entries to take of a read from ``starts``, of ``most`` entries each."""
+        """Entries to take from a read from ``starts``, of ``most`` entries each."""
         fresh = next((entries for entries in found if is_before(self.front, entries[0][0])), [])
         second = next((entries for entries in found if not is_before(self.front, entries[0][0])), [])
         taken = [one for one in second if self._waits(one)]
@@ -84,7 +84,7 @@ class Lanes:
         return Read(taken, passed, size_of(second))
 
     def watch(self, entries: Entries, hosts: Sized, full: bool, cursor: bytes) -> None:
-        """Look for those of ``hosts`` that flood, among what was taken of a read, which was ``full`` or not."""
+        """Look for floods by one of ``hosts`` among the entries of a read; ``full``: whether the read was full."""
         self._full_reads = self._full_reads + 1 if (self._full if self.front else full) else 0
         if self._full_reads < _PATIENCE or len(hosts) < 2:
             return
@@ -101,36 +101,36 @@ class Lanes:
                 self._late.setdefault(host, self.front)
 
     def _waits(self, entry: Any) -> bool:
-        """Whether the reading in front has passed over it."""
+        """Whether the front reading has skipped it."""
         since = self._late.get(_host(entry))
         return since is not None and is_before(since, entry[0]) and not is_before(self.front, entry[0])
 
 
 class Trim(NamedTuple):
-    """Entries up to ``last`` go; ``cut`` says that a living reader had still wanted some of them."""
+    """Entries up to ``last`` are removed; ``cut``: a living reader still needed some of them."""
 
     last: bytes
     cut: bool
 
 
 class Kept:
-    """Pieces of the stream, oldest first: the newest entry and the bytes of each.
+    """Pieces of the stream, oldest first: newest entry and bytes of each.
 
-    Bytes win over seconds. While a reader's claim holds, the limits are those for readers.
+    The limit of bytes overrides that of seconds. While a reader's claim holds, the limits for readers apply.
     """
 
     def __init__(self, settings: FilterSettings) -> None:
         self._settings = settings
         self._pieces: deque[tuple[bytes, int]] = deque()
         self._bytes = 0
-        self._began = 0  #: the newest piece, milliseconds of the first id in it
+        self._began = 0  #: of the newest piece: milliseconds of its first id
         self._span = min(_LONGEST_PIECE, round(1000 * settings.retention_seconds / _PIECES))
         self._size = settings.retention_bytes // _PIECES
         self._claim: bytes | None = None
         self._asked = False  #: whether the claims are known
 
     def add(self, entry: bytes, size: int) -> None:
-        """So many bytes more up to this entry."""
+        """Add ``size`` bytes up to this entry."""
         self._bytes += size
         now = int(entry.partition(b"-")[0])
         pieces = self._pieces
@@ -141,23 +141,23 @@ class Kept:
             self._began = now
 
     def clear(self) -> None:
-        """Everything is gone."""
+        """Remove all pieces."""
         self._pieces.clear()
         self._bytes = 0
 
     def claim(self, cursor: bytes | None) -> None:
-        """The oldest cursor of the living readers, by the shard; None without living readers."""
+        """Set the oldest cursor of the living readers, from the shard; None without living readers."""
         self._claim, self._asked = cursor, True
 
     @property
     def overflowing(self) -> bool:
-        """Whether it is more than may be kept for anybody who was seen."""
+        """Whether the size exceeds the limit, even for known readers."""
         settings = self._settings
         most = settings.retention_bytes if self._claim is None else settings.most_reader_bytes
         return self._bytes > most
 
     def trim(self, now: float) -> Trim | None:
-        """Take out what may go at ``now`` (seconds since 1970); None when nothing does, or no claim is known yet."""
+        """Remove pieces that are due at ``now`` (seconds since 1970); None if there are none, or claims are unknown."""
         settings, claim = self._settings, self._claim
         last, cut = None, False
         while self._asked and len(self._pieces) > 1:
@@ -176,7 +176,7 @@ class Kept:
 
 
 class Retention:
-    """Pieces of one raw stream, and when they are trimmed."""
+    """Pieces of one raw stream, and the times of trims."""
 
     def __init__(self, tag: str, settings: FilterSettings) -> None:
         self.kept = Kept(settings)
@@ -186,7 +186,7 @@ class Retention:
         self._due = 0.0
 
     def trim_commands(self, now: float) -> list[bytes]:
-        """XTRIM of what may go by the claims known so far, then HGETALL and TIME, whose replies are for
+        """XTRIM according to the claims known so far, then HGETALL and TIME, with replies for
         ``apply_reader_claims``; [] while nothing is due. ``now`` in seconds since 1970."""
         if now < self._due and not self.kept.overflowing:
             return []
@@ -201,14 +201,14 @@ class Retention:
         return commands
 
     def apply_reader_claims(self, fields: Sequence[Any], clock: list[bytes]) -> None:
-        """Keep what other readers of the stream still want, by the replies to HGETALL and TIME."""
+        """Keep entries still needed by other readers of the stream, according to the replies to HGETALL and TIME."""
         self.kept.claim(readers.oldest_claim(fields, clock))
 
 
 class RawStream:
-    """How far a partition has read its stream.
+    """Progress of a partition in its stream.
 
-    Everything up to ``cursor`` was taken; ``has_more`` says whether the last read brought as much as it might.
+    Everything up to ``cursor`` was taken; ``has_more``: whether the last read was full.
     """
 
     def __init__(self, tag: str, settings: FilterSettings) -> None:
@@ -222,25 +222,25 @@ class RawStream:
         self._read: Read | None = None  #: the newest one while there are two readings
 
     def resume(self, cursor: bytes) -> None:
-        """Go on behind an entry."""
+        """Continue after an entry."""
         self.cursor = cursor
 
     def renew(self) -> None:
-        """Go on at the beginning of a stream that was read to its end and removed."""
+        """Continue at the beginning of a stream that was read to its end and removed."""
         self.cursor = START
         self._lanes, self._read = Lanes(), None
         self.retention.kept.clear()
 
     def read_command(self, block_seconds: float) -> bytes:
-        """WATCH, GET of the commit id, and the read that waits for entries: three replies."""
-        wait = 0.001 if self._lanes.front else block_seconds  # the second reading has something to do
+        """WATCH, GET of the commit id, and the blocking read of entries: three replies."""
+        wait = 0.001 if self._lanes.front else block_seconds  # the second reading has work to do
         count, block = b"%d" % self._most_entries, b"%d" % round(wait * 1000.0)
         starts = self._lanes.starts(self.cursor)
         streams = [_STREAMS, *[self._key] * len(starts), *map(word, starts)]
         return b"".join((self._watch, _XREAD[len(starts)], word(count), _BLOCK, word(block), *streams))
 
     def entries_of(self, reply: list[Any] | None) -> Entries:
-        """The entries to take of a reply to ``read_command``; None: nothing came, or a stranger trimmed it away."""
+        """Entries to take from a reply to ``read_command``; None: nothing came, or it was trimmed by someone else."""
         found = [entries for _, entries in reply or ()]
         self._read = None
         if not self._lanes.front:
@@ -257,9 +257,9 @@ class RawStream:
         return read.entries
 
     def advance(self, entries: Entries, size: int, hosts: Sized, most_bytes: int) -> None:
-        """Go on behind entries that were taken, with ``size`` bytes of frames; ``hosts`` are those that are known.
+        """Continue after entries that were taken, with ``size`` bytes of frames; ``hosts``: the known ones.
 
-        The next read brings some ``most_bytes``: while a worker is saturated, every partition gets its turn.
+        The next read returns about ``most_bytes``: while a worker is saturated, every partition gets its turn.
         """
         read, self._read = self._read, None
         self._pass(*((entries[-1][0], size) if read is None else (read.cursor, read.size)))
@@ -268,7 +268,7 @@ class RawStream:
             self._fit(len(entries), size, most_bytes)
 
     def _fit(self, count: int, size: int, most_bytes: int) -> None:
-        """Read as many entries next as fit, by those that were read last."""
+        """Set the number of entries of the next read, by the sizes of the last ones."""
         self._most_entries = min(_MOST_ENTRIES, 1 + min(MOST_BYTES, most_bytes) * count // (size + 1))
 
     def _pass(self, cursor: bytes, size: int) -> None:
@@ -278,13 +278,13 @@ class RawStream:
 
 
 def _host(entry: Any) -> bytes:
-    """The host that an entry names, as bytes; b"" where it is no frame."""
+    """The host named by an entry, as bytes; b"" if it is not a frame."""
     data = entry[1][1] if isinstance(entry[1], list) and len(entry[1]) > 1 else b""
     return data[_HOST] if len(data) >= HEADER_SIZE else b""
 
 
 def size_of(entries: Entries) -> int:
-    """The bytes of their frames."""
+    """Bytes of the frames in entries."""
     return sum(len(fields[1]) for _, fields in entries if isinstance(fields, list) and len(fields) > 1)
 
 

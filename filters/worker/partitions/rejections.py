@@ -1,6 +1,6 @@
 """Rejections of a partition: counted, kept with reasons, recorded as events.
 
-Only those that name a host become events.
+Only those with a known host become events.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from acquisition.wire.rejected import LimitError, Rejected
 from acquisition.wire.signature import SignatureError
 
 _MINUTE = 60.0
-#: Hosts of a partition that are named by events within a minute: a forger may name any, and other events are kept too.
+#: Maximum of hosts per partition named in events per minute: a forger may name any, and other events must be kept.
 _MOST_HOSTS = 20
 
 
 def unforeseen(error: Exception) -> FrameError:
-    """An error of reason ``internal`` that names what was raised, and where."""
+    """An error with reason ``internal`` that names the exception, and its place."""
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = "".join(f" in {each.name} ({each.filename.rpartition('/')[2]}:{each.lineno})" for each in where)
     return FrameError("internal", f"{type(error).__name__}: {error!s:.200}{place}; please report it")
 
 
 class News(NamedTuple):
-    """How many entries were rejected, and why: the newest one and the text by reason."""
+    """Number of rejected entries, and by reason the newest one and its text."""
 
     entries: int
     reasons: dict[str, tuple[str, str]]
 
 
 class Rejections:
-    """Rejections of one partition; ``count`` includes all filters that have held it, ``reported`` what ``news``
-    has returned."""
+    """Rejections of one partition; ``count`` covers all filters that have held it; ``reported``: those already
+    returned by ``news``."""
 
     def __init__(self, tag: str) -> None:
         self.count = self.reported = 0
@@ -47,11 +47,11 @@ class Rejections:
         self._named: set[tuple[str, int]] = set()  #: kinds and hosts of events until then
 
     def resume(self, count: int) -> None:
-        """Go on behind a commit that counted so many."""
+        """Continue after a commit with this count."""
         self.count = self.reported = count
 
     def add(self, entry: bytes, error: FrameError, fields: Sequence[Any], now: float) -> list[bytes]:
-        """Reject a stream entry; the packed commands that say so. ``now`` is monotonic."""
+        """Reject a stream entry; returns the packed commands that record it. ``now`` is monotonic."""
         self.count += 1
         self._reasons[error.reason] = (entry.decode(), f"{error.reason}: {error}")
         said = rejected.encode(Rejected(entry, error.reason, str(error)))
@@ -63,7 +63,7 @@ class Rejections:
         return commands
 
     def tell(self, kind: str, host: int, details: Mapping[str, str], now: float) -> list[bytes]:
-        """The packed commands of one event per kind, host and minute, however often it is seen."""
+        """Packed commands of one event per kind, host and minute, however often it occurs."""
         if now >= self._until:
             self._until = now + _MINUTE
             self._named.clear()

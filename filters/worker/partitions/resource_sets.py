@@ -37,13 +37,13 @@ class ResourceSets:
         return keys.partition_of(host, self._partitions) == self._number
 
     def add(self, host: int, resource_set: int) -> State:
-        """A new state of which nothing is known yet. Raises LimitError."""
+        """A new state without data. Raises LimitError."""
         self.sizes.add(host, resource_set)
         state = self.states[(host, resource_set)] = State(self._tag, host, resource_set, self._settings.keep_ticks)
         return state
 
     def admit(self, host: int, resource_set: int, commands: list[bytes]) -> State:
-        """The state of a set that sends its first frame, where it stood if it was dormant; adds to the ``commands`` of
+        """State of a set with its first frame, continued if it was dormant; adds to the ``commands`` of
         the next commit. Raises FrameError."""
         if not self.owns(host):
             raise FrameError("partition", f"host {host:016x} does not belong to this partition")
@@ -52,14 +52,14 @@ class ResourceSets:
         return state
 
     def name(self, state: State, names: NameTable) -> None:
-        """Give a resource set its table."""
+        """Set the table of a resource set."""
         state.track.name(is_own_name(names.host, state.host))
         state.learn(names, self._settings.tau_row(names.metrics))
 
     def expire(self, now: float) -> list[bytes]:
-        """Forget hosts that have sent this worker nothing for ``expire_seconds``; the commands that say so.
+        """Forget hosts without frames to this worker for ``expire_seconds``; returns the commands that record it.
 
-        ``now`` is monotonic: no host's clock decides.
+        ``now`` is monotonic: no host's clock matters.
         """
         limit = self._settings.expire_seconds
         self.expire_at = now + min(_EXPIRE_EVERY, limit / 2)
@@ -76,7 +76,7 @@ class ResourceSets:
         return commands
 
     def known(self) -> dict[int, Seen]:
-        """All hosts that are here or on the roster, by id."""
+        """All hosts with states or on the roster, by id."""
         missed = (seen.decode(*pair) for pair in self.dormant.roster.items())
         here = seen_of(self.states, self.heard, {host for host, _ in self.states}, time.monotonic())
         return {one.host: one for one in (*missed, *here) if one is not None}

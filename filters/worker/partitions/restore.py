@@ -1,7 +1,7 @@
 """Read a partition back from its shard: cursor, positions, averages, names.
 
-What is damaged restarts and holds nothing else up. A refusal (the slot is on its way to another
-shard, the shard loads) is no damage: taken for an absent value it would make averages restart.
+Damaged parts restart without blocking the others. An error (the slot is migrating to another
+shard, the shard is loading) is not damage: treated as an absent value, it would make averages restart.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TOGETHER = 64  #: resource sets read in one round trip
 
 
 def restore(partition: Partition, connection: Connection, kernels: tuple[Kernel, ...]) -> list[str]:
-    """Fill a new partition; answers what was damaged, each with its key.
+    """Fill a new partition; returns a list of damage, each with its key.
 
-    What another worker commits meanwhile is noticed by the WATCH that precedes the next commit:
+    A concurrent commit by another worker is noticed by the WATCH before the next commit:
     the commit id is read first. Raises ShardError, TemporaryError and PermissionRefused.
     """
     damage: list[str] = []
@@ -76,12 +76,12 @@ def _restore_commit(partition: Partition, value: bytes | None, damage: list[str]
     try:
         partition.resume(*position.decode_commit(value)[:3])
     except FrameError as error:
-        partition.resume(position.id_of(value))  # positions keep what is read again from counting twice
+        partition.resume(position.id_of(value))  # positions prevent double counting of entries read again
         damage.append(f"{keys.commit(partition.tag)} is damaged: {error}; reading its stream from the start")
 
 
 def _restore_position(partition: Partition, member: bytes, data: bytes, damage: list[str]) -> State | None:
-    """The state of a field of the applied positions; None when it has no averages to go on with."""
+    """The state of a field of the applied positions; None if it has no averages to continue."""
     applied = keys.applied(partition.tag)
     where = f"{applied} field {member[:40]!r}"
     named = keys.parse_member(member)
@@ -91,7 +91,7 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
         return None
     try:
         state = partition.sets.add(*named)
-    except LimitError as error:  # it was kept before there was this limit
+    except LimitError as error:  # stored before this limit existed
         damage.append(f"removed {where}: {error}")
         partition.also(pack(("HDEL", applied, member)))
         return None
@@ -104,7 +104,7 @@ def _restore_position(partition: Partition, member: bytes, data: bytes, damage: 
 
 
 def _decoded(where: str, data: bytes) -> Position | FrameError:
-    """A position, or what is wrong with it. Raises TemporaryError where a newer filter wrote it."""
+    """A position, or its error. Raises TemporaryError if a newer filter wrote it."""
     try:
         return position.decode(data)
     except FrameError as error:
@@ -148,7 +148,7 @@ def _record_key(partition: Partition, state: State) -> str:
 
 
 def _restore_record(state: State, data: bytes, kernels: tuple[Kernel, ...]) -> SmoothedRecord | None:
-    """The record that a state goes on from; None when it is of another tick than was applied last."""
+    """The record from which a state continues; None if it is not of the tick applied last."""
     record, track = smoothed.decode(data), state.track
     if (record.epoch, record.tick) != (track.epoch, track.tick) or record.sequence > track.sequence:
         return None

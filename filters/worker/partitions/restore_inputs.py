@@ -2,8 +2,8 @@
 
 Windows come from the rings.
 
-Whatever is absent, damaged or made by another configuration is left out, and the figures restart with
-``since``; recent values that are missing make their window hold fewer valid samples, never wrong ones.
+Absent or damaged inputs, or those of another configuration, are skipped, and the figures restart with
+``since``; missing recent values reduce the valid samples of their window, but never make them wrong.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from filters.worker.states.state import State
 
 _MOST_STEPS = 1 << 62
 _LOW_HALF = 0xFFFFFFFF
-_MOST_SLOTS = 1 << 18  #: a frame of more entities has no inputs; twice as many may have come and gone
+_MOST_SLOTS = 1 << 18  #: a larger frame has no inputs; twice as many entities may have come and gone
 
 
 class Found(NamedTuple):
-    """A state whose averages go on from ``record``, which is decoded from ``data``."""
+    """A state with averages continued from ``record``, decoded from ``data``."""
 
     state: State
     record: SmoothedRecord
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Inputs that go on from a record, and what its ring is."""
+    """Inputs continued from a record, and the description of its ring."""
 
     inputs: InputsState
     record: SmoothedRecord
@@ -52,7 +52,7 @@ class _Begun(NamedTuple):
 
 
 def restore(partition: Partition, found: Sequence[Found], connection: Connection, damage: list[str]) -> None:
-    """Give states their inputs as far as the shard holds them; adds to ``damage`` what it holds damaged.
+    """Load the inputs of states as far as the shard holds them; adds damaged ones to ``damage``.
 
     Raises ShardError, TemporaryError and PermissionRefused.
     """
@@ -70,7 +70,7 @@ def restore(partition: Partition, found: Sequence[Found], connection: Connection
 
 
 def _figures(partition: Partition, found: Found, damage: list[str]) -> InputsState | None:
-    """Inputs with the figures of a record; windows are still empty. None where it has none, or others."""
+    """Inputs with the figures of a record; windows are still empty. None if it has none, or others."""
     state, record, data = found
     section = smoothed.section(data, smoothed.unpack_head(data))
     if not section or state.names is None:
@@ -92,7 +92,7 @@ def _figures(partition: Partition, found: Found, damage: list[str]) -> InputsSta
 
 
 def _fits(section: wire.Section, plan: Plan) -> bool:
-    """Whether a section was made as this worker would have made it."""
+    """Whether a section matches this worker's configuration."""
     head = section.head
     return (
         head.first <= head.step < _MOST_STEPS
@@ -107,7 +107,7 @@ def _fits(section: wire.Section, plan: Plan) -> bool:
 def _begin_rings(
     wanted: Sequence[tuple[Found, InputsState]], connection: Connection, damage: list[str]
 ) -> list[_Begun]:
-    """The inputs that have a ring in the shard which this worker would have made alike."""
+    """Inputs with a ring in the shard that matches this worker's configuration."""
     commands = [("GETRANGE", found.state.recent_key, 0, recent.HEADER.size - 1) for found, _ in wanted]
     begun = []
     for (found, inputs), data in zip(wanted, read_values(connection, commands), strict=True):
@@ -129,7 +129,7 @@ def _begin_rings(
 
 
 def _spans(each: _Begun) -> list[range]:
-    """The steps whose rows belong into the windows, in one or two pieces that lie behind each other in the ring."""
+    """The steps with rows for the windows, in one or two consecutive pieces of the ring."""
     inputs, depth = each.inputs, each.head.depth
     first, end = max(inputs.first, inputs.step - inputs.plan.window + 1), inputs.step + 1
     turn = end - end % depth
@@ -137,14 +137,14 @@ def _spans(each: _Begun) -> list[range]:
 
 
 def _commands(each: _Begun) -> list[tuple[Any, ...]]:
-    """Commands that read a ring's slots, and its rows."""
+    """Commands that read a ring's slots and rows."""
     at, head = each.head.places, each.head
     rows = [(head.row_at(span[0]), head.row_at(span[-1]) + at.row_size - 1) for span in _spans(each)]
     return [("GETRANGE", each.key, *span) for span in ((at.slots, at.seeds - 1), *rows)]
 
 
 def _fill(each: _Begun, slots_data: bytes | None, pieces: Sequence[bytes | None], also: Also) -> None:
-    """Take the slots, and put the values of rows into the windows of those who were there without a break since."""
+    """Set the slots, and put the values of rows into the windows of entities present without a break since."""
     inputs, record, head = each.inputs, each.record, each.head
     row_dtype = recent.row_dtype(head.columns, head.capacity)
     spans = _spans(each)
@@ -166,19 +166,19 @@ def _fill(each: _Begun, slots_data: bytes | None, pieces: Sequence[bytes | None]
 
 
 def _values(raw: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Raw values as windows have them."""
+    """Raw values in the format of windows."""
     with np.errstate(invalid="ignore"):
         return np.where(np.abs(raw) <= LARGEST, raw, ABSENT)
 
 
 def refuse_newer(key: str, error: FrameError) -> None:
-    """Raise TemporaryError for a record that a newer filter wrote: it is no damage, and its averages must go on."""
+    """Raise TemporaryError for a record written by a newer filter: it is not damage, and its averages must continue."""
     if error.reason == "newer":
         raise TemporaryError(f"{key}: {error}; a filter of that version is required") from error
 
 
 def read_values(connection: Connection, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The replies to commands; None for what is absent or of another type: it will be written over.
+    """Replies to commands; None for keys that are absent or of another type: they will be overwritten.
 
     Raises ShardError, TemporaryError and PermissionRefused.
     """

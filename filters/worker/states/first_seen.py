@@ -1,7 +1,7 @@
 """First report of each VM by each host, by the filter's clock (pure).
 
-Which of two hosts had a VM first decides between them (``acquisition.snapshot.vms.placement``), so neither of them
-may say so itself. The filter writes it as a label into the table that it keeps for readers: there it outlives the
+The earlier of two hosts with a VM decides between them (``acquisition.snapshot.vms.placement``), so neither of them
+may report it itself. The filter writes it as a label into the table stored for readers, where it survives the
 filter.
 """
 
@@ -16,12 +16,12 @@ from filters.worker.states.name_table import Payload, decode
 
 
 def stamped(payload: bytes, before: bytes, rows: bytes | None, now: float) -> bytes:
-    """The table ``payload`` with the label ``first_seen`` of its VMs: that of the table ``before`` where the VM is
+    """The table ``payload`` with the label ``first_seen`` of its VMs: from the table ``before`` if the VM is
     among the newest ``rows`` (uint64 as bytes; None: unknown), else ``now``, seconds since 1970.
 
-    Raises FrameError when ``payload`` is no table.
+    Raises FrameError if ``payload`` is not a table.
     """
-    if b'"vm"' not in payload and b"\\" not in payload:  # JSON may write a letter as an escape
+    if b'"vm"' not in payload and b"\\" not in payload:  # JSON may escape any letter
         return payload
     new, there = _plain(payload), frozenset(np.frombuffer(rows or b"", "<u8").tolist())
     known = {
@@ -36,7 +36,7 @@ def stamped(payload: bytes, before: bytes, rows: bytes | None, now: float) -> by
 
 
 def _plain(payload: bytes) -> Payload:
-    """The values of a table, however it is written. Raises FrameError when it is none."""
+    """Decoded values of a table in any notation. Raises FrameError if it is not a table."""
     try:
         return decode(payload)
     except (msgspec.MsgspecError, ValueError):

@@ -1,8 +1,8 @@
 """Name table of a resource set in a worker: bytes to rewrite, and members.
 
-A decoded table of a hundred entities is some 70 KB of small objects, which Python's garbage
-collector would visit again and again; at ten thousand hosts that is most of a worker's memory.
-The bytes and one array of ids are a tenth of it.
+A decoded table of a hundred entities is about 70 KB of small objects, which Python's garbage
+collector would visit repeatedly; at ten thousand hosts they take most of a worker's memory.
+The bytes and one array of ids take a tenth of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Columns = tuple[tuple[str, str, str, float | None, float | None, str], ...]
 
 
 class Payload(msgspec.Struct, forbid_unknown_fields=True):
-    """A table as ``acquisition.wire.table`` encodes it."""
+    """A table as encoded by ``acquisition.wire.table``."""
 
     host: str
     resource_set: str
@@ -38,8 +38,8 @@ decode = msgspec.json.Decoder(Payload).decode
 
 
 class NameTable(NamedTuple):
-    """``payload`` is the JSON of a whole table, ``host`` the name in it; ``ids`` uint64 (n,) sorted; ``metrics`` names
-    in column order, ``schema`` the hash of the columns."""
+    """``payload``: JSON of a whole table; ``host``: its host name; ``ids`` uint64 (n,) sorted; ``metrics``: names
+    in column order; ``schema``: hash of the columns."""
 
     payload: bytes
     host: str
@@ -48,7 +48,7 @@ class NameTable(NamedTuple):
     schema: int
 
     def covers(self, ids: npt.NDArray[np.uint64]) -> bool:
-        """Whether all of ``ids`` have a name."""
+        """Whether all of ``ids`` have names."""
         if not self.ids.size:
             return not ids.size
         at = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
@@ -56,9 +56,9 @@ class NameTable(NamedTuple):
 
 
 def learn(old: NameTable | None, payload: bytes) -> NameTable:
-    """Names after a table frame: it replaces those known before when it is complete, else it adds to them.
+    """Names after a table frame: a complete one replaces the known names, any other adds to them.
 
-    Raises FrameError when ``payload`` is no table; nothing is learnt then.
+    Raises FrameError if ``payload`` is not a table; the names are then unchanged.
     """
     found = _learn_quickly(payload)
     if found is not None:
@@ -73,8 +73,8 @@ def learn(old: NameTable | None, payload: bytes) -> NameTable:
 
 
 def _learn_quickly(payload: bytes) -> NameTable | None:
-    """Names of a complete table, without an object for each text that nobody asks for; None for what is not plainly
-    one: ``acquisition.wire.table`` says what is wrong with it."""
+    """Names of a complete table, without an object for each unused text; None if it is not plainly
+    one: ``acquisition.wire.table`` reports its errors."""
     try:
         found = decode(payload)
     except (msgspec.MsgspecError, ValueError):
@@ -87,7 +87,7 @@ def _learn_quickly(payload: bytes) -> NameTable | None:
     return NameTable(payload, found.host, ids, *_columns(found.metrics))
 
 
-@lru_cache(1024)  # hosts of one kind share them
+@lru_cache(1024)  # shared by hosts of one kind
 def _columns(metrics: _Columns) -> tuple[tuple[str, ...], int]:
     """Names of columns, and the hash of all."""
     rows = tuple(Metric(name, unit, kind, -INFINITY, INFINITY, text) for name, unit, kind, _, _, text in metrics)

@@ -18,13 +18,13 @@ _EXCEPTION_SIZE = smoothed.EXCEPTION.itemsize
 
 
 def set_prefix(key: str) -> bytes:
-    """Beginning of SET key value EX seconds: up to where the value's length comes."""
+    """Beginning of SET key value EX seconds: up to the value's length."""
     return f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n$".encode()
 
 
 class RecordEncoder:
-    """``kernels`` in plane order; ``expire`` seconds after which an unwritten record vanishes; ``version`` of the
-    records. ``tail`` is what comes behind the value of a SET, ``raw`` how many planes are the frame's own values."""
+    """``kernels`` in plane order; ``expire``: seconds after which a record without writes expires; ``version`` of the
+    records. ``tail``: the part of a SET after the value; ``raw``: number of planes with the frame's own values."""
 
     def __init__(self, kernels: tuple[Kernel, ...], expire: int, version: int = smoothed.VERSION) -> None:
         self._version = version
@@ -70,10 +70,10 @@ class RecordEncoder:
         now: float,
         inputs: bytes | memoryview = b"",
     ) -> bytes:
-        """SET key record EX seconds; ``prefix`` is that of ``set_prefix``.
+        """SET key record EX seconds; ``prefix`` from ``set_prefix``.
 
-        ``planes`` are the computed planes of this frame alone, as bytes; raw ones come before them. ``inputs`` is the
-        section of decision inputs.
+        ``planes``: computed planes of this frame alone, as bytes, after the raw ones; ``inputs``: section of decision
+        inputs.
         """
         head = self.header(frame, now, len(exceptions) // _EXCEPTION_SIZE, len(inputs))
         size = len(head) + len(inputs) + len(frame.ids) + self._planes * len(frame.values) + len(exceptions)

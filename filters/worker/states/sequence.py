@@ -1,15 +1,15 @@
 """Sequence rule: frames apply in order, each once, with losses counted (pure).
 
-Applied + 1 is applied; older is dropped; newer is refused without advancing, until the probe
-says by its floor that it no longer holds what is missing, or by a tombstone that it has given one
-up: only then is it lost, unless the probe had read that it was applied (HINT_APPLIED): then the shards have
-forgotten that, and it counts as made ``before``.
+Applied + 1 is applied; older frames are dropped; newer ones are refused without advancing, until the probe
+reports by its floor that it no longer holds the missing ones, or by a tombstone that it has given one
+up: only then are they lost, unless the probe had read that they were applied (HINT_APPLIED): then the shards have
+forgotten that, and they count as made ``before``.
 
 Two machines may have one host name (cloned images, "localhost"). Each has its own epoch, drawn from its own clock, so
-an epoch that was left and has new frames again has a sender of its own: the elder. It is gone on with, and
-its position says CONTESTED for as long as both send; what the younger sends is refused. A machine that was
-cloned while it ran has the epoch of the other: another frame under the number that was applied last reveals it, and
-its samples are marked until one of the two begins an epoch (``SendWindow.is_doubled``).
+an earlier epoch that has new frames again has a sender of its own: the elder. It is continued, with
+CONTESTED in its position as long as both send; frames of the younger are refused. A machine
+cloned while running has the epoch of the other: a different frame with the last applied number reveals it, and
+its samples are marked until one of the two starts an epoch (``SendWindow.is_doubled``).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ DUPLICATE = 1
 REFUSE = 2
 
 
-_CONTEST = 30  #: frames of one sender in a row, and the other one is gone
+_CONTEST = 30  #: consecutive frames of one sender after which the other one is gone
 
 
 class Track(ctypes.LittleEndianStructure):
-    """Where one (host, resource set) stands: its memory is its position record (acquisition.wire.position), so that
+    """Progress of one (host, resource set): its memory is its position record (acquisition.wire.position), so that
     ``bytes`` of it encode it, and the native step counts in it (filters/worker/step/next_frame.h)."""
 
     _pack_ = 1
@@ -83,28 +83,28 @@ class Track(ctypes.LittleEndianStructure):
 
     def __init__(self) -> None:
         super().__init__(version=wire.VERSION)
-        self.contested = 0  #: so many of its frames more are marked
-        self._former: Position | None = None  #: of the epoch before, until its sender cannot be there any more
-        self._younger: Position | None = None  #: of the second sender when the first one was heard again
-        self._rivals = 0  #: frames of another sender since the newest one that was applied
+        self.contested = 0  #: number of its next frames that are marked
+        self._former: Position | None = None  #: of the previous epoch, until its sender cannot exist any more
+        self._younger: Position | None = None  #: of the second sender when the first one returned
+        self._rivals = 0  #: frames of another sender since the newest applied one
 
     def restore(self, position: Position) -> None:
-        """Go on from a record."""
+        """Continue from a record."""
         ctypes.memmove(ctypes.addressof(self), wire.encode(position), ctypes.sizeof(self))
         self.flags = position.flags & (WANT_TABLE | SHEDS | ENDED | MISNAMED)
         self._mark(_CONTEST if position.flags & CONTESTED else 0)
 
     def position(self) -> Position:
-        """The record of this moment."""
+        """The current record."""
         return Position._make(getattr(self, name) for name in Position._fields)
 
     def _mark(self, frames: int) -> None:
-        """So many frames more are of one of two senders."""
+        """Mark the next ``frames`` frames as sent by one of two senders."""
         self.contested = frames
         self.flags = self.flags & ~CONTESTED | (CONTESTED if frames else 0)
 
     def judge(self, frame: Frame) -> int:
-        """Decide what to do with a frame, and count it; a frame to APPLY is counted by ``apply``."""
+        """Decide on a frame, and count it; a frame to APPLY is counted by ``apply``."""
         if frame.epoch != self.epoch:
             return self._contest(frame)
         if frame.sequence == self.sequence + 1:
@@ -114,44 +114,44 @@ class Track(ctypes.LittleEndianStructure):
         if frame.sequence <= self.sequence:
             self.duplicates += 1
             if frame.sequence == self.sequence and frame.kind == KIND_SAMPLES and frame.wall != self.wall:
-                self._mark(_CONTEST)  # no frame that was sent again
+                self._mark(_CONTEST)  # not a resent frame
             return DUPLICATE
-        if frame.sequence > frame.floor:  # what is missing, or what follows it, will be sent again
+        if frame.sequence > frame.floor:  # the missing frames, or those after them, will be resent
             self.refused += 1
             return REFUSE
         self._lose(frame.floor - self.sequence - 1 + (frame.kind == KIND_TOMBSTONE), frame)
         return APPLY
 
     def _lose(self, frames: int, found: Frame) -> None:
-        """Count what is missing before the frame that says so: as lost, unless a filter had applied it before the
-        shards lost their memory."""
-        lost = max(0, found.made - self.made)  # a sender whose count went back lost nothing that we know of
+        """Count the frames missing before the frame that reveals it: as lost, unless a filter had applied them before
+        the shards lost their memory."""
+        lost = max(0, found.made - self.made)  # a sender with a decreased count has no known loss
         if found.hints & HINT_APPLIED and found.kind != KIND_TOMBSTONE:
             self.before = min(self.before + lost, MOST_COUNTED)
             return
         self.lost_frames += frames
-        self.lost = min(self.lost + lost, MOST_COUNTED)  # whose count leaps back and forth says nothing
+        self.lost = min(self.lost + lost, MOST_COUNTED)  # a count that leaps back and forth proves nothing
         self.lost_tick = found.tick
 
     def _contest(self, frame: Frame) -> int:
-        """A frame of another epoch: a new one begins, unless it is that of a second sender."""
+        """Handle a frame of another epoch: a new one begins, unless it is from a second sender."""
         former = self._former
         if self.contested:
             self._rivals += 1
-            self._mark(0 if self._rivals > _CONTEST else _CONTEST)  # 0: nobody is left who contests it
+            self._mark(0 if self._rivals > _CONTEST else _CONTEST)  # 0: no one is left to contest it
             self.refused += 1
             return REFUSE
         if former is not None and frame.epoch == former.epoch and not self.flags & ENDED:
-            if frame.sequence <= former.sequence:  # was on its way when the new epoch began, for all that we know
+            if frame.sequence <= former.sequence:  # possibly in transit when the new epoch began
                 self.refused += 1
                 return REFUSE
             self._younger = self.position()
-            self.restore(former)  # its sender is still there
+            self.restore(former)  # its sender still exists
             self._former, self._rivals = None, 0
             self._mark(_CONTEST)
             return self.judge(frame)
         held = self.position()
-        if self._younger is not None and frame.epoch == self._younger.epoch:  # what it had applied stays so
+        if self._younger is not None and frame.epoch == self._younger.epoch:  # its applied frames stay applied
             self.restore(self._younger._replace(gaps=self._gaps_after()))
             self._former, self._younger = held, None
             return self.judge(frame)
@@ -161,11 +161,11 @@ class Track(ctypes.LittleEndianStructure):
         return verdict
 
     def _begin(self, frame: Frame) -> int:
-        """A new epoch: counting starts at the oldest frame that the probe still holds.
+        """Start a new epoch: counting starts at the oldest frame still held by the probe.
 
-        Epochs are compared for equality only: which one is newer would be a question to a clock.
-        What the probe still held of the epoch before, nobody knows any more: a gap of unknown size, unless
-        the probe had said that nothing was left.
+        Epochs are compared for equality only: an order would depend on a clock.
+        What the probe still held of the previous epoch is unknown: a gap of unknown size, unless
+        the probe had reported that nothing was left.
         """
         if frame.sequence > frame.floor:
             self.refused += 1
@@ -180,26 +180,26 @@ class Track(ctypes.LittleEndianStructure):
         return APPLY
 
     def _gaps_after(self) -> int:
-        """How many gaps there are when this epoch is left."""
+        """Number of gaps after leaving this epoch."""
         return min(self.gaps + bool(self.epoch and not self.flags & ENDED), MOST_GAPS)
 
     def want_table(self, wanted: bool) -> None:
-        """Ask the probe, with the next position, to send its names again or not."""
+        """Request the probe's names with the next position, or stop requesting them."""
         self.flags = self.flags & ~WANT_TABLE | (WANT_TABLE if wanted else 0)
 
     def name(self, own: bool) -> None:
-        """Whether the host of this set has the name that its table gives it."""
+        """Record whether the host of this set has the name in its table."""
         self.flags = self.flags & ~MISNAMED | (0 if own else MISNAMED)
 
     def count_invalid(self, epoch: int, samples: int) -> None:
-        """So many samples of an applied frame of this epoch failed a check."""
-        if epoch == self.epoch:  # else a newer epoch began in the same read, with counts of its own
+        """Count the samples of an applied frame of this epoch that failed a check."""
+        if epoch == self.epoch:  # otherwise a newer epoch with its own counts began in the same read
             self.invalid += samples
 
     def apply(self, frame: Frame) -> None:
-        """Count an applied frame; its invalid samples are known later, see ``count_invalid``.
+        """Count an applied frame; its invalid samples follow later, see ``count_invalid``.
 
-        Tick and time are those of the newest samples: a table frame leaves them alone.
+        Tick and time are those of the newest samples: a table frame leaves them unchanged.
         """
         samples = frame.entities * frame.metrics
         kind = frame.kind
@@ -219,7 +219,7 @@ class Track(ctypes.LittleEndianStructure):
         self.made = frame.made + samples
 
     def forgo(self, frame: Frame) -> None:
-        """Count a frame to APPLY as lost: it is rejected for its size, and would be again if it were sent again."""
+        """Count a frame to APPLY as lost: it is rejected for its size, and would be again if resent."""
         samples = frame.entities * frame.metrics
         self.lost_frames += 1
         self.lost = min(self.lost + samples, MOST_COUNTED)
@@ -228,7 +228,7 @@ class Track(ctypes.LittleEndianStructure):
 
 
 def contested(frame: Frame) -> Frame:
-    """The same samples, none of them VALID: they are of one of two machines."""
+    """The same samples, none of them VALID: they are from one of two machines."""
     codes = frame.codes or bytes(frame.samples)
     return frame._replace(codes=codes.translate(_MARKS))
 

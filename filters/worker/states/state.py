@@ -19,20 +19,20 @@ from filters.worker.states.record import set_prefix
 from filters.worker.states.sequence import Track
 from filters.worker.step.native import Stepper
 
-_MOST_KEPT = 1 << 15  #: samples of a frame whose exceptions are kept for the next host, 12 bytes each
+_MOST_KEPT = 1 << 15  #: samples of a frame with exceptions kept for the next host, 12 bytes each
 
 
 def shape_of(entities: int, metrics: int) -> int:
-    """Both in one number, as filters/worker/step/followers.h compares it."""
+    """Both in one number, as compared by filters/worker/step/followers.h."""
     return entities << 16 | metrics
 
 
 class State:
-    """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions`` those of the newest
-    record as bytes (acquisition.wire.records.smoothed.EXCEPTION): which samples were not valid then, and for how long.
+    """``planes`` float32 (P, n * m), one row per computed kernel; ``exceptions``: those of the newest
+    record as bytes (acquisition.wire.records.smoothed.EXCEPTION): samples that were not valid, and for how long.
 
-    ``prefixes`` are those of the SET commands of the kept slots (record.set_prefix). Between frames that
-    simply follow each other ``stepper`` has the state; ``settle`` takes it back.
+    ``prefixes``: those of the SET commands of the kept slots (record.set_prefix). Between frames in
+    direct succession ``stepper`` holds the state; ``settle`` takes it back.
     """
 
     __slots__ = (
@@ -51,23 +51,23 @@ class State:
         self.prefixes = tuple(set_prefix(key) for key in slots)
         self.track = Track()
         self.stepper: Stepper | None = None
-        self.shape = 0  #: ``shape_of`` the newest frame that was accepted
+        self.shape = 0  #: ``shape_of`` the newest accepted frame
         self.names: NameTable | None = None
         self.tau: npt.NDArray[np.float64] | None = None
         self.schema = 0
-        self.metrics = -1  # no frame has so many: the first one is always aligned
+        self.metrics = -1  # no frame has this number: the first one is always aligned
         self.ids = b""
         self.monotonic = 0.0
         self.planes: Floats = np.empty((0, 0), np.float32)
         self.exceptions = b""
         self.inputs: InputsState | None = None
-        self.inputs_names: NameTable | None = None  #: the names that ``inputs`` were planned by
+        self.inputs_names: NameTable | None = None  #: the names used for the plan of ``inputs``
         self.inputs_interval = 0.0  #: and the seconds between two ticks
 
     def restore(self, record: SmoothedRecord, kernels: tuple[Kernel, ...]) -> None:
-        """Go on from a record that this or another worker wrote.
+        """Continue from a record written by this or another worker.
 
-        A plane that the record lacks (a kernel added since) begins at the mean; without a mean all samples restart.
+        A plane missing in the record (a kernel added since) starts at the mean; without a mean all samples restart.
         """
         kernels = computed(kernels)
         known = record.planes
@@ -89,7 +89,7 @@ class State:
         return np.frombuffer(self.exceptions if self.stepper is None else self.stepper.state()[0], EXCEPTION)
 
     def begin(self, frame: Frame, kernels: tuple[Kernel, ...]) -> float:
-        """Make ready for the samples of a frame: its rows, and the seconds since the newest frame before it (> 0)."""
+        """Prepare for the samples of a frame: align rows, and return the seconds since the previous frame (> 0)."""
         if frame.ids != self.ids or frame.schema != self.schema or frame.metrics != self.metrics:
             self._align(frame.ids, frame.schema, frame.metrics, kernels)
         dt = frame.monotonic - self.monotonic
@@ -100,22 +100,22 @@ class State:
         return dt
 
     def accept(self, frame: Frame) -> None:
-        """A frame of samples is within the limits of its host: one of the same shape needs no second look."""
+        """Note that a frame of samples is within the limits of its host: others of the same shape need no check."""
         self.shape = shape_of(frame.entities, frame.metrics)
 
     def take(self, planes: Floats) -> None:
-        """Go on with planes that were computed elsewhere, float32 (P, n * m), C-contiguous."""
+        """Continue with planes computed elsewhere, float32 (P, n * m), C-contiguous."""
         self.planes = planes
 
     def end(self, frame: Frame, exceptions: bytes, invalid: int) -> None:
-        """Take what became of the samples of a frame whose planes have moved; ``invalid`` of them failed a check."""
+        """Store the results of a frame with advanced planes; ``invalid``: number of samples that failed a check."""
         self.exceptions = exceptions
         if invalid:
             self.track.count_invalid(frame.epoch, invalid)
 
     def _align(self, ids: bytes, schema: int, metrics: int, kernels: tuple[Kernel, ...]) -> None:
-        """Lay the state out for other rows or columns: who stays keeps their values, newcomers
-        have none (NaN, infinite age), who is gone is forgotten."""
+        """Lay the state out for other rows or columns: entities that stay keep their values, new ones
+        have none (NaN, infinite age), those gone are forgotten."""
         new_ids = np.frombuffer(ids, "<u8")
         rows, depth = new_ids.size, len(kernels)
         planes = np.full((depth, rows, metrics), np.nan, np.float32)
@@ -135,17 +135,17 @@ class State:
         self.planes = planes.reshape(depth, rows * metrics)
 
     def forget(self) -> None:
-        """Start again with the next frame, as if none had come before."""
+        """Restart with the next frame, as if it were the first."""
         self.ids, self.schema, self.metrics, self.exceptions = b"", 0, -1, b""
         self.planes = np.empty((0, 0), np.float32)
         self.inputs, self.inputs_names, self.stepper = None, None, None
 
     def hand_over(self, stepper: Stepper) -> None:
-        """Let the native step go on by itself, as long as frames simply follow each other."""
+        """Let the native step continue by itself, as long as frames are in direct succession."""
         self.stepper = stepper
 
     def settle(self) -> None:
-        """Go on from where the native step stands, if it has gone on by itself."""
+        """Continue from the native step's state, if it has continued by itself."""
         if self.stepper is not None:
             self.exceptions, self.monotonic, step = self.stepper.state()
             self.stepper = None
@@ -158,18 +158,18 @@ class State:
         return self.monotonic if self.stepper is None else self.stepper.state()[1]
 
     def learn(self, names: NameTable, tau: npt.NDArray[np.float64] | None) -> None:
-        """Take the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
-        if self.names is None or names.schema != self.names.schema:  # else its plan and time constants stay
+        """Set the names of rows and columns, and the time constants of the columns (FilterSettings.tau_row)."""
+        if self.names is None or names.schema != self.names.schema:  # otherwise its plan and time constants stay
             self.settle()
         self.names, self.tau = names, tau
         self.track.want_table(False)
 
     def plan_inputs(self, inputs: InputsState | None, interval: float) -> None:
-        """Have these decision inputs, which the names of now and this interval ask for."""
+        """Set the decision inputs required by the current names and this interval."""
         self.inputs, self.inputs_names, self.inputs_interval = inputs, self.names, interval
 
     def ask_for_table(self) -> None:
-        """Have the probe send its names again."""
+        """Make the probe resend its names."""
         self.track.want_table(True)
 
     def _start_anew(self) -> None:
@@ -181,13 +181,13 @@ class State:
 
 
 def _exceptions(index: npt.NDArray[np.intp], age: Floats) -> bytes:
-    table = np.zeros(index.size, EXCEPTION)  # no codes: these samples wait for their next frame
+    table = np.zeros(index.size, EXCEPTION)  # without codes: these samples wait for their next frame
     table["index"], table["age"] = index, age
     return table.tobytes()
 
 
 def _unknown(samples: int) -> bytes:
-    """The exceptions of samples of which none is known: those of hosts of one kind are the same."""
+    """Exceptions of samples without any values: equal for hosts of one kind."""
     return _all_unknown(samples) if samples <= _MOST_KEPT else _all_unknown.__wrapped__(samples)
 
 

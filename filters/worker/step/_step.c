@@ -1,7 +1,7 @@
-/* One frame of the filter in one native call: smooth it, keep its decision inputs, and write the commands of both.
+/* One frame of the filter in one native call: smooth it, update its decision inputs, and write the commands of both.
 
-   State is moved in place; what is answered are bytes of their own, so that a state may take its next frame before they
-   are sent (docs/decisions/0018). Nothing is changed unless everything fits. */
+State is changed in place; results are separate bytes objects, so that a state may take its next frame before they
+are sent (docs/decisions/0018). Nothing is changed unless everything fits. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

@@ -1,4 +1,4 @@
-/* Moves a frame, and writes the commands of its record and of its row of recent values. */
+/* Advances the state by a frame, and writes the commands of its record and of its row of recent values. */
 
 enum { MOST_DIGITS = 24 };
 
@@ -13,7 +13,7 @@ static char *put_buffer(char *at, const Py_buffer *buffer)
     return put_bytes(at, buffer->buf, (size_t)buffer->len);
 }
 
-/* The SET command with room for planes and exceptions, which ``planes_at`` points to. */
+/* The SET command with room for planes and exceptions at ``planes_at``. */
 static PyObject *begin_record(const Py_buffer *given, const Memory *memory, int raw, size_t exceptions, char **planes_at)
 {
     size_t section = memory ? memory->section_size : 0, after = exceptions * sizeof(Exception);
@@ -36,7 +36,7 @@ static PyObject *begin_record(const Py_buffer *given, const Memory *memory, int 
     return made;
 }
 
-/* A SETRANGE command of the ring with room for ``size`` bytes at ``offset``, which ``data`` points to. */
+/* A SETRANGE command of the ring with room for ``size`` bytes at ``offset``; ``data`` points to it. */
 static PyObject *begin_setrange(const Inputs *inputs, unsigned long long offset, size_t size, char **data)
 {
     char number[MOST_DIGITS], digits[4 * MOST_DIGITS];
@@ -51,7 +51,7 @@ static PyObject *begin_setrange(const Inputs *inputs, unsigned long long offset,
     return made;
 }
 
-/* The one with room for the row. */
+/* The command with room for the row. */
 static PyObject *begin_row_command(const Inputs *inputs, char **row)
 {
     size_t size = row_size(&inputs->plan, inputs->tick.capacity);
@@ -59,8 +59,8 @@ static PyObject *begin_row_command(const Inputs *inputs, char **row)
     return begin_setrange(inputs, inputs->rows_at + place * size, size, row);
 }
 
-/* The one that writes a seed: the averages after this step, of whom they are, into place ``step / every % seeds`` of
-   those that lie before the rows (acquisition.wire.records.recent.encode_seed). */
+/* The command that writes a seed: the averages after this step, with their ids, at place ``step / every % seeds``
+   before the rows (acquisition.wire.records.recent.encode_seed). */
 static PyObject *seed_command(const Inputs *inputs, const float *means, unsigned int every, unsigned int seeds)
 {
     const Plan *plan = &inputs->plan;
@@ -87,11 +87,11 @@ static PyObject *seed_command(const Inputs *inputs, const float *means, unsigned
     return made;
 }
 
-/* Where the exceptions of a frame go, and what is needed meanwhile, for frames of so many samples, time constants and
-   bytes of scratch. */
+/* Destination of the exceptions of a frame, and working memory, for frames with ``samples``, ``taus`` time constants
+   and ``size`` bytes of scratch. */
 typedef struct {
-    Exception *exceptions; /* as many as the frame has samples */
-    Sample *old;           /* those of the frame and of the one before it, and one more */
+    Exception *exceptions; /* as many as samples in the frame */
+    Sample *old;           /* of the frame and the previous one, plus one */
     float *alpha;
     char *scratch; /* of the inputs */
     size_t samples, taus, size;
@@ -111,7 +111,7 @@ static size_t greater(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Let a room, all zero at first, have place for frames like this one as well; 0 with an error set when there is no room. */
+/* Enlarge a room, initially zero, for frames like this one; 0 with an error set if memory is exhausted. */
 static int make_room(Room *room, const Frame *frame, const Inputs *inputs)
 {
     size_t size = inputs->held ? scratch_size(&inputs->plan, inputs->tick.entities) : 1;
@@ -132,15 +132,15 @@ static int make_room(Room *room, const Frame *frame, const Inputs *inputs)
     return 0;
 }
 
-/* What became of a frame: how many exceptions it has and how many of them failed a check; the commands, each NULL where
+/* Results of a frame: number of exceptions, and of those that failed a check; the commands, NULL if
    there is none. */
 typedef struct {
     size_t exceptions, invalid;
     PyObject *record, *row;
 } Moved;
 
-/* Move the state by a frame. Everything has been checked. Without ``wanted`` nobody will see its record. Answers 0 with
-   an error set, and nothing changed, when there is no memory for the commands. */
+/* Advance the state by a checked frame. Without ``wanted`` its record is not needed. Returns 0 with
+   an error set, and nothing changed, if there is no memory for the commands. */
 static int move(const Frame *frame, Inputs *inputs, const Py_buffer *given, int raw, const Room *room, int wanted,
                 Moved *moved)
 {

@@ -1,4 +1,4 @@
-/* Takes the frames of one read that simply follow, as Partition.batch (filters.worker.partitions.partition) takes any other. */
+/* Takes frames of one read in direct succession, as Partition.batch (filters.worker.partitions.partition) any other. */
 
 enum { ENTRY_SIZE = 2, FIELD_SIZE = sizeof ENTRY_FIELD - 1 };
 
@@ -9,7 +9,7 @@ typedef struct {
     Py_ssize_t at;
 } Read;
 
-/* The frame in an entry [id, [b"f", data]] (acquisition.wire.keys.ENTRY_FIELD), NULL where it has none. Borrowed. */
+/* The frame in an entry [id, [b"f", data]] (acquisition.wire.keys.ENTRY_FIELD), NULL without one. Borrowed. */
 static PyObject *frame_in(PyObject *entry)
 {
     PyObject *fields = PyList_Check(entry) && PyList_Size(entry) == ENTRY_SIZE    ? PyList_GetItem(entry, 1)
@@ -25,8 +25,8 @@ static PyObject *frame_in(PyObject *entry)
     return data;
 }
 
-/* Whether a frame is as large as the newest one of this state, which was within all limits (acquisition.wire.rejected); -1
-   with an error set. */
+/* Whether a frame has the size of the newest one of this state, which was within all limits
+   (acquisition.wire.rejected); -1 with an error set. */
 static int has_shape(PyObject *state, const FrameHeader *head)
 {
     PyObject *known = PyObject_GetAttr(state, s_shape);
@@ -35,7 +35,7 @@ static int has_shape(PyObject *state, const FrameHeader *head)
     return PyErr_Occurred() ? -1 : shape == ((unsigned long long)head->entities << 16 | head->metrics);
 }
 
-/* Whether a frame follows in this state, which counts it then: its samples, 0, or -1 with an error set. */
+/* Count a frame if it follows in this state: returns its samples, 0 if not, or -1 with an error set. */
 static Py_ssize_t count_in(PyObject *state, PyObject *data)
 {
     Py_buffer counts;
@@ -51,7 +51,7 @@ static Py_ssize_t count_in(PyObject *state, PyObject *data)
     return samples;
 }
 
-/* The frame is noted, its state is to be committed, and it is to be smoothed: 0 with an error set. */
+/* Record the frame as heard, its state for the commit, and the frame for smoothing: 0 with an error set. */
 static int accept_frame(const Read *read, PyObject *key, PyObject *state, PyObject *data, Py_ssize_t samples)
 {
     PyObject *member = PyObject_GetAttr(state, s_member), *made = NULL;
@@ -65,7 +65,7 @@ static int accept_frame(const Read *read, PyObject *key, PyObject *state, PyObje
     return done;
 }
 
-/* The size of the next frame if it follows, and it is taken then; 0, or -1 with an error set. */
+/* Take the next frame if it follows, and return its size; 0, or -1 with an error set. */
 static Py_ssize_t take_follower(const Read *read)
 {
     FrameHeader head;

@@ -1,4 +1,4 @@
-/* What one native call is given, and whether it fits together. */
+/* Arguments of one native call, and checks that they fit together. */
 
 enum { PLANES_BUFFER, NUMBERS, VALUES, CODES, EXCEPTIONS, TAUS, HEAD, IDS, PREFIX, TAIL, BUFFERS };
 enum { MEMORY, PLAN, ROW_PREFIX, INPUTS_BUFFERS };
@@ -6,7 +6,7 @@ enum { MEMORY, PLAN, ROW_PREFIX, INPUTS_BUFFERS };
 /* The decision inputs of the frame. */
 typedef struct {
     Py_buffer given[INPUTS_BUFFERS];
-    int held; /* whether the buffers are, and the frame has inputs */
+    int held; /* whether the buffers are held and the frame has inputs */
     Plan plan;
     Memory memory;
     Tick tick;
@@ -76,7 +76,7 @@ static const char *inputs_fault(Inputs *inputs, const Frame *frame, const Py_buf
     return NULL;
 }
 
-/* Those that Python hands over, see ``advance``; 0 with an error set when they are none. */
+/* Decision inputs passed by Python, see ``advance``; 0 with an error set if they are invalid. */
 static int read_inputs(PyObject *given, Inputs *inputs)
 {
     unsigned long long step, first, missing;

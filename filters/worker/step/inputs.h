@@ -1,10 +1,10 @@
-/* One tick of the decision inputs of one frame: what filters.worker.compute.stage computes with numpy, in one pass.
+/* One tick of the decision inputs of one frame: the computation of filters.worker.compute.stage in one pass.
 
-   The memory of a resource set's inputs begins with the section as the record has it, so that encoding it
-   is copying it (docs/decisions/0018). numpy stays the definition: the same operations on float32, tested equal
-   (tests/filters/worker/test_step_native.py). */
+The memory of a resource set's inputs begins with the section in the record's format, so that encoding it
+is copying it (docs/decisions/0018). numpy is the definition: the same operations on float32, tested equal
+(tests/filters/worker/test_step_native.py). */
 
-/* A plan as filters.worker.inputs.plan packs it: this, then the arrays that Plan points to. */
+/* A plan as packed by filters.worker.inputs.plan: this, then the arrays that Plan points to. */
 typedef struct {
     int32_t sources, derived, metrics, window, counted, plateau, order, names_size, depth, bursts;
 } Shape;
@@ -21,7 +21,7 @@ typedef struct {
     const Derived *formulas; /* (derived,) */
 } Plan;
 
-/* What filters.worker.inputs.state.InputsState keeps, of n entities in C columns. */
+/* The memory of filters.worker.inputs.state.InputsState, of n entities in C columns. */
 typedef struct {
     char *section;
     size_t section_size;
@@ -37,7 +37,7 @@ typedef struct {
     float *lately;                      /* (plateau, C, n) */
     float *ordered;                     /* (C, n, padded window), only with order statistics */
     const uint32_t *slots;              /* (n,): places in rows */
-    size_t size;                        /* of all of it */
+    size_t size;                        /* total */
 } Memory;
 
 typedef struct {
@@ -46,13 +46,13 @@ typedef struct {
     const float *means;   /* (n, metrics), before this tick */
     double dt, wall, monotonic;
     float seconds;
-    uint64_t step, first, missing; /* of this tick; oldest; how many before it never came, fewer than a window has */
+    uint64_t step, first, missing; /* this tick; the oldest; ticks before it that never came, fewer than a window has */
     uint32_t life;
     size_t entities, capacity;
-    int begins; /* whether nothing is known of the ticks before */
+    int begins; /* whether the ticks before are unknown */
 } Tick;
 
-/* Of a column: the samples of this tick, their codes, the averages before it, and the samples that leave the window. */
+/* Of a column: samples of this tick, their codes, the averages before it, and the samples that leave the window. */
 typedef struct {
     float *raw, *baseline, *leaving;
     uint8_t *codes;
@@ -107,7 +107,7 @@ static int is_usable(float x, uint8_t code)
     return (code & CODE_MASK) == VALID && fabsf(x) <= LARGEST;
 }
 
-/* Whether a formula needs the part of this number; extra ones may be missing. */
+/* Whether a formula needs the part with this number; extra ones may be missing. */
 static int needs(const Derived *how, int part)
 {
     return part < (how->formula == CPU_WAITING ? 4 : how->formula == NETWORK_USED ? 3 : 2);
@@ -152,7 +152,7 @@ static float derive(const Derived *how, const float *row, const uint8_t *codes)
     }
 }
 
-/* The code of a derived sample: that of its first part that is not valid, extra ones that are missing aside. */
+/* The code of a derived sample: that of its first part that is not valid, ignoring missing extra ones. */
 static uint8_t derived_code(const Derived *how, const uint8_t *codes, float x)
 {
     uint8_t code = VALID;
@@ -164,7 +164,7 @@ static uint8_t derived_code(const Derived *how, const uint8_t *codes, float x)
     return fabsf(x) <= LARGEST ? code : RANGE;
 }
 
-/* filters.worker.inputs.derived.smooth of one sample, whose planes lie ``stride`` apart. */
+/* filters.worker.inputs.derived.smooth of one sample; its planes are ``stride`` apart. */
 static void smooth(float *kept, size_t stride, float x, int valid, double dt, double tau)
 {
     Planes planes = {kept + DERIVED_MEAN * stride, kept + DERIVED_VARIANCE * stride, kept + DERIVED_TREND * stride};
@@ -174,7 +174,7 @@ static void smooth(float *kept, size_t stride, float x, int valid, double dt, do
         put(&planes, 0, step_one(take(&planes, 0), x, weigh(elapsed, tau), isnan(*planes.mean) ? INFINITY : elapsed));
 }
 
-/* A column that frames carry; before the frame is smoothed, as baselines are the averages before it. */
+/* Take a column of frames; before the frame is smoothed, as baselines are the averages before it. */
 static void take_source(const Tick *tick, const Plan *plan, size_t place, Column column)
 {
     size_t n = tick->entities, m = (size_t)plan->shape.metrics, at = (size_t)plan->sources[place];
@@ -211,7 +211,7 @@ static void grow_older(const Tick *tick, const Plan *plan, const Memory *memory)
     }
 }
 
-/* Ticks that never came take their places in the windows of a column. */
+/* Add ticks that never came to the windows of a column. */
 static void skip_missing(const Tick *tick, const Plan *plan, const Memory *memory, size_t column)
 {
     size_t n = tick->entities, size = (size_t)plan->shape.window, stride = plan->columns * n;
@@ -232,7 +232,7 @@ static void skip_missing(const Tick *tick, const Plan *plan, const Memory *memor
     }
 }
 
-/* Counts, CUSUM, time above; ``newest`` is the row of the window that the samples enter. */
+/* Counts, CUSUM, time above; ``newest``: row of the window for the samples. */
 static void count(const Tick *tick, const Plan *plan, const Memory *memory, size_t place, Column column, float *newest)
 {
     size_t n = tick->entities, size = (size_t)plan->shape.window, stride = plan->columns * n;
@@ -260,7 +260,7 @@ static void count(const Tick *tick, const Plan *plan, const Memory *memory, size
     }
 }
 
-/* Lowest and highest of the last valid samples; unknown where the window holds fewer. */
+/* Lowest and highest of the last valid samples; unknown if the window has fewer. */
 static void advance_plateau(const Tick *tick, const Plan *plan, const Memory *memory, size_t place, const float *newest)
 {
     size_t n = tick->entities, stride = plan->columns * n, plateau = (size_t)plan->shape.plateau;
@@ -287,7 +287,7 @@ static void advance_plateau(const Tick *tick, const Plan *plan, const Memory *me
     }
 }
 
-/* The samples of a column as a row of recent values has them; who is not there has been written before. */
+/* Write the samples of a column to a row of recent values; absent entities have been written before. */
 static void put_row(const Tick *tick, const Memory *memory, Column column, char *raw_row, uint8_t *outliers)
 {
     for (size_t e = 0; e < tick->entities; e++) {
@@ -351,14 +351,14 @@ static size_t scratch_size(const Plan *plan, size_t n)
     return plan->columns * n * 9 + 4 * n + 1;
 }
 
-/* What must be read before the frame is smoothed. */
+/* Read the values needed before the frame is smoothed. */
 static void take_sources(const Tick *tick, const Plan *plan, char *scratch)
 {
     for (size_t place = 0; place < (size_t)plan->shape.sources; place++)
         take_source(tick, plan, place, column_of(tick, plan->columns, place, scratch));
 }
 
-/* Move the inputs by one tick and write its ``row``. */
+/* Advance the inputs by one tick and write its ``row``. */
 static void advance_inputs(const Tick *tick, const Plan *plan, const Memory *memory, char *scratch, char *row)
 {
     size_t sources = (size_t)plan->shape.sources;
@@ -372,7 +372,7 @@ static void advance_inputs(const Tick *tick, const Plan *plan, const Memory *mem
         advance_column(tick, plan, memory, place, column_of(tick, plan->columns, place, scratch), row);
 }
 
-/* Points into ``data``; 0 when it is no plan. */
+/* Points into ``data``; 0 if it is not a plan. */
 static int read_plan(Plan *plan, const char *data, size_t size)
 {
     if (size < sizeof(Shape))

@@ -1,9 +1,9 @@
-"""Native step of the filter, where it could be compiled.
+"""Native step of the filter, if it could be compiled.
 
 It computes the same figures for a fraction of the CPU time.
 
-``STEP`` is what ``filters.worker.step._step`` offers, or None: then numpy computes, in batches of many frames
-(``filters.kernels.numpy_step``, ``filters.worker.compute.stage``), as where it is switched off
+``STEP`` is provided by ``filters.worker.step._step``, or None: then numpy computes, in batches of many frames
+(``filters.kernels.numpy_step``, ``filters.worker.compute.stage``), as when it is disabled
 (``acquisition.compiled``). ``filters.worker.compute.agreed`` compares it with the definitions.
 """
 
@@ -56,7 +56,7 @@ RunAll = Callable[[list[Any], float, float], list[list[Any]]]
 
 
 class Stepper(Protocol):
-    """The state of one resource set between frames that simply follow each other; see filters/worker/step/stepper.h."""
+    """State of one resource set between frames in direct succession; see filters/worker/step/stepper.h."""
 
     def state(self) -> tuple[bytes, float, int]:
         """The exceptions of the newest frame, its CLOCK_MONOTONIC, and the step of the decision inputs, 0
@@ -64,8 +64,8 @@ class Stepper(Protocol):
 
 
 class Step(NamedTuple):
-    """Functions that are compiled: one frame of any kind; of those that simply follow, taking all of a read, smoothing
-    all of a turn, and the command that writes where they stand."""
+    """Compiled functions: one frame of any kind; for frames in direct succession, taking all of a read, smoothing
+    all of a turn, and the command that writes their positions."""
 
     advance: Advance
     take_followers: TakeFollowers
@@ -74,12 +74,12 @@ class Step(NamedTuple):
     make_stepper: Callable[..., Stepper]
 
 
-#: The kernels that it computes; with any other in the configuration all are computed with numpy.
+#: Kernels that it computes; with any other in the configuration all are computed with numpy.
 NATIVE_KERNELS = (mean.KERNEL, variance.KERNEL, trend.KERNEL)
 
 
 def chosen(kernels: Iterable[Kernel]) -> compiled.ChosenStep:
-    """Step that computes these kernels, and how to get the native one."""
+    """Step that computes these kernels, and how to obtain the native one."""
     others = [kernel.name for kernel in kernels if not kernel.raw and kernel not in NATIVE_KERNELS]
     if others:
         reason = f"native code is not available for kernel{'s' * (len(others) > 1)} {', '.join(others)}"

@@ -1,7 +1,7 @@
-/* Whether a frame is sound and simply the next one of its resource set, as nearly all are.
+/* Checks that a frame is sound and directly follows in its resource set, as nearly all do.
 
-   Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.states.sequence.Track are the
-   definition, and say what is to be done with every other frame (tests/filters/worker/test_step_next.py). */
+Only these are judged and counted here. acquisition.wire.frame.decode and filters.worker.states.sequence.Track are the
+definition, and handle every other frame (tests/filters/worker/test_step_next.py). */
 
 /* filters.worker.states.sequence.Track: a position record (acquisition.wire.position). */
 typedef struct {
@@ -45,8 +45,8 @@ static void count_frame(Track *track, const FrameHeader *head)
     track->made = head->made + samples;
 }
 
-/* How many samples ``data`` carries when it is a sound frame of samples and the next one of ``track``, which counts it
-   then; 0 when it is anything else, and nothing is counted. */
+/* If ``data`` is a sound frame of samples and the next one of ``track``, count it and return its number of samples;
+   otherwise return 0 without counting. */
 static size_t next_frame(const uint8_t *data, size_t size, Track *track)
 {
     FrameHeader head;

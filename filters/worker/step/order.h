@@ -1,7 +1,7 @@
-/* Order statistics of windows that are kept sorted: a new sample takes the place of the one that leaves, so that no
+/* Order statistics of windows kept sorted: a new sample replaces the one that leaves, so that no
    window is ever sorted again (docs/decisions/0018). The definition is filters.worker.inputs.order.
 
-   A sorted window has ABSENT for samples that are not valid, and behind its end up to the next multiple of PADDING,
+   A sorted window has ABSENT for samples that are not valid, and as padding up to the next multiple of PADDING,
    so that loops need no remainder. */
 
 #define ABSENT INFINITY /* filters.worker.inputs.order.ABSENT */
@@ -11,7 +11,7 @@ static inline size_t padded(size_t n)
     return (n + PADDING - 1) / PADDING * PADDING;
 }
 
-/* Take one value out of a sorted window of so many padded places and put another in. */
+/* Replace one value of a sorted window of ``places`` padded places by another. */
 static inline void replace(float *sorted, size_t places, float out, float in)
 {
     int32_t below_out = 0, below_in = 0;
@@ -20,7 +20,7 @@ static inline void replace(float *sorted, size_t places, float out, float in)
         below_in += sorted[i] < in;
     }
     size_t from = (size_t)below_out, to = (size_t)below_in;
-    if (from == places) /* it is not there: only where somebody else has changed the window */
+    if (from == places) /* absent: only if the window was changed from outside */
         return;
     if (from < to) {
         to--;
@@ -31,7 +31,7 @@ static inline void replace(float *sorted, size_t places, float out, float in)
     sorted[to] = in;
 }
 
-/* Where the quartiles of so many sorted values lie: numpy's default quantile, linear interpolation between order
+/* Positions of the quartiles of sorted values: numpy's default quantile, linear interpolation between order
    statistics (Hyndman and Fan's type 7). */
 typedef struct {
     size_t valid, below[3], above[3];
@@ -55,8 +55,8 @@ static inline float quartile(const float *sorted, const Quartiles *at, size_t i)
     return low + at->part[i] * (sorted[at->above[i]] - low);
 }
 
-/* The value of a rank (from 0) among |x - center| of sorted values: the least, over all runs of rank + 1
-   neighbours, of the larger distance of their two ends. Runs that end behind the valid values are infinitely long. */
+/* The value of a rank (from 0) among |x - center| of sorted values: the minimum, over all runs of rank + 1
+   neighbours, of the larger distance of their two ends. Runs that end after the valid values are infinitely long. */
 static inline float nearest(const float *sorted, size_t places, size_t valid, float center, size_t rank)
 {
     float least = ABSENT;
@@ -82,8 +82,8 @@ static inline float median_deviation(const float *sorted, size_t places, size_t 
     return low + 0.5f * (nearest(sorted, places, valid, median, rank + 1) - low);
 }
 
-/* Of the n entities of a column: ``sorted`` (n, places), the samples that leave and enter, how many of each window are
-   valid then. Writes ``median``, and MAD and both quartiles in the planes of ``stride`` behind it. */
+/* Of the n entities of a column: ``sorted`` (n, places), the samples that leave and enter, numbers of valid ones in
+   the windows afterwards. Writes ``median``, and MAD and both quartiles in the next planes, ``stride`` apart. */
 WIDE static void advance_order(float *sorted, size_t places, size_t n, const float *leaving, const float *entering,
                                const uint8_t *valid_counts, size_t window, float *median, size_t stride)
 {

@@ -1,7 +1,7 @@
-/* The command of a commit that writes where its states stand: filters.worker.partitions.partition.write_positions. */
+/* The command of a commit for the positions of its states: filters.worker.partitions.partition.write_positions. */
 
 typedef struct {
-    char *at;    /* NULL while it is only measured */
+    char *at;    /* NULL while only measuring */
     size_t size;
 } Written;
 
@@ -12,7 +12,7 @@ static void put_in(Written *to, const void *data, size_t size)
     to->size += size;
 }
 
-/* ``mark``, a number and the end of a line: as snprintf, which takes longer than all the rest. */
+/* ``mark``, a number and the end of the line: like snprintf, which takes longer than everything else. */
 static void put_number(Written *to, char mark, size_t number)
 {
     char digits[MOST_DIGITS], *at = digits + sizeof digits;
@@ -32,7 +32,7 @@ static void write_word(Written *to, const void *data, size_t size)
     put_in(to, "\r\n", 2);
 }
 
-/* 0 with an error set when this is no state of a member. */
+/* Returns 0 with an error set if this is not a state with a member. */
 static int write_position(Written *to, PyObject *member, PyObject *state)
 {
     Py_buffer counts;
@@ -49,7 +49,7 @@ static int write_position(Written *to, PyObject *member, PyObject *state)
     return done;
 }
 
-/* The whole command, as often as ``to`` wants it: first measured, then written. */
+/* The whole command, called twice: first to measure, then to write. */
 static int write_command(Written *to, const char *key, Py_ssize_t key_size, PyObject *states)
 {
     PyObject *member, *state;

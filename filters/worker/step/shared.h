@@ -1,4 +1,4 @@
-/* What the step shares with Python: each list and number stands here alone in C, and filters.worker.compute.agreed compares it
+/* Definitions shared with Python: each list and number is only here in C, and filters.worker.compute.agreed compares it
    with the definitions. */
 
 /* acquisition.model.codes */
@@ -46,8 +46,8 @@ enum { MOST_PARTS = 6, NO_PART = -1 }; /* of a formula */
 /* filters.worker.inputs.state */
 #define SHORTEST 1e-9 /* seconds between two frames */
 #define LONGEST 1e9f  /* seconds that a sample stands for */
-#define GAP 1.5       /* intervals; more, and a tick between two frames never came */
-enum { PADDING = 8 }; /* a sorted window has a multiple of so many places */
+#define GAP 1.5       /* intervals; with more, a tick between two frames never came */
+enum { PADDING = 8 }; /* a sorted window has a multiple of this many places */
 
 /* acquisition.wire.records.recent */
 enum { ROW_HEADER = 24, SEED_HEADER = 8 };
@@ -66,7 +66,7 @@ enum { SHEDS = 2, ENDED = 4, CONTESTED = 8 }; /* acquisition.wire.position */
     DO(FRAME_AT, "frame")
 enum { PARTS_ACCEPTED(AS_PLACE) ACCEPTED_PARTS };
 
-/* The attributes that are read of Python's objects: of filters.worker.states.state.State, and of
+/* Attributes read from Python objects: of filters.worker.states.state.State, and of
    filters.worker.partitions.batch.Batch. */
 #define ATTRIBUTES_OF_STATE(DO) DO(s_member, "member") DO(s_shape, "shape") DO(s_stepper, "stepper") DO(s_track, "track")
 #define ATTRIBUTES_OF_BATCH(DO) DO(s_records, "records") DO(s_extra, "extra")

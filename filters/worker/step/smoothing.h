@@ -1,9 +1,9 @@
-/* One step of the averages over one frame: what filters.kernels.numpy_step.advance computes, in one pass and in place.
+/* One step of the averages over one frame: the computation of filters.kernels.numpy_step.advance in one pass, in place.
 
-   A frame of 100 entities x 15 metrics and its state are 24 kB that no cache holds when there are ten thousand
-   hosts. The arrays of numpy are read and written some twenty times in a step, this loop reads and
-   writes each once (docs/decisions/0018). filters.kernels.numpy_step stays the definition: the same
-   operations on float32 in the same order, tested equal (tests/filters/worker/test_step_native.py). */
+A frame of 100 entities x 15 metrics and its state are 24 kB, which no cache holds with ten thousand
+hosts. numpy reads and writes its arrays about twenty times per step, this loop reads and
+writes each once (docs/decisions/0018). filters.kernels.numpy_step is the definition: the same
+operations on float32 in the same order, tested equal (tests/filters/worker/test_step_native.py). */
 
 #include <math.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 enum { BLOCK = 256 };
 
-/* Loops that are worth a second version for wider registers, chosen when the module is loaded; both round alike. */
+/* Loops worth a second version for wider registers, chosen when the module is loaded; both round in the same way. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
@@ -26,7 +26,7 @@ typedef struct {
     float age;
 } Exception;
 
-/* The planes of a state; those that are not computed are NULL. */
+/* The planes of a state; NULL if not computed. */
 typedef struct {
     float *mean, *variance, *trend;
 } Planes;
@@ -51,7 +51,7 @@ static void put(const Planes *planes, size_t i, Sample sample)
         planes->trend[i] = sample.trend;
 }
 
-/* The weights of a new sample and of what was before it; their sum is one, but not in float32. */
+/* Weights of a new sample and of the old value; their sum is one, but not in float32. */
 typedef struct {
     float alpha, decay;
 } Weights;
@@ -62,8 +62,8 @@ static Weights weigh(double elapsed, double tau)
     return weights;
 }
 
-/* filters.kernels: what the planes of a valid sample become. ``deviation`` is that from the mean before it, ``moved`` how
-   far that has moved. */
+/* filters.kernels: new planes of a valid sample. ``deviation``: from the mean before it; ``moved``: change of
+   the mean. */
 
 static inline float next_mean(float mean, float deviation, float alpha)
 {
@@ -119,7 +119,7 @@ static Sample step_one(Sample old, float x, Weights weights, float elapsed)
     return next;
 }
 
-/* The samples that have a code or cannot be smoothed, in order; answers how many. */
+/* The samples that have a code or cannot be smoothed, in order; returns their number. */
 static size_t find_exceptions(const float *values, const uint8_t *codes, size_t n, Exception *found)
 {
     size_t count = 0;
@@ -151,10 +151,10 @@ typedef struct {
     const float *values;
     const uint8_t *codes; /* NULL: all valid */
     size_t samples;
-    const Exception *before; /* those of the frame before */
+    const Exception *before; /* those of the previous frame */
     size_t before_count;
     double dt;
-    const double *taus; /* one, or one for each metric */
+    const double *taus; /* one, or one per metric */
     size_t tau_count;
 } Frame;
 
@@ -190,8 +190,8 @@ static int is_invalid(uint32_t code)
     return code != VALID && code != MISSING && code != FIRST && code != LATE;
 }
 
-/* Smooth the frame; ``exceptions`` are those found, and get their ages. Old values of them and of those before fit in
-   ``old``. Answers how many of the exceptions failed a check. */
+/* Smooth the frame; ``exceptions``: those found, whose ages are set. ``old`` has room for the old values of these and
+   the previous ones. Returns the number of exceptions that failed a check. */
 static size_t advance_frame(const Frame *frame, Exception *exceptions, size_t count, Sample *old, float *alpha)
 {
     const Planes *planes = &frame->planes;

@@ -1,17 +1,17 @@
-/* What the step of one resource set needs from frame to frame, checked once, so that frames which simply follow each
-   other need nothing of Python between them (docs/decisions/0018).
+/* State of the step of one resource set from frame to frame, checked once, so that frames in direct succession
+   need no Python between them (docs/decisions/0018).
 
-   ``run_all`` (turn.h) takes frames as long as they do; for the first that does not, Python takes the state back
-   (``state``), does what there is to do, and makes another Stepper. */
+   ``run_all`` (turn.h) takes frames as long as they follow; for the first that does not, Python takes the state back
+   (``state``), does the necessary work, and makes another Stepper. */
 
 typedef struct {
     PyObject_HEAD
-    Py_buffer given[BUFFERS]; /* values, codes, exceptions and prefix are of one frame, and not held */
+    Py_buffer given[BUFFERS]; /* values, codes, exceptions and prefix belong to one frame, and are not held */
     Py_buffer counts;         /* the Track */
     Inputs inputs;
     Planes planes;
     PyObject *prefixes, *exceptions;
-    FrameHeader like; /* schema, metrics, entities, interval and epoch of frames that follow */
+    FrameHeader like; /* schema, metrics, entities, interval and epoch of following frames */
     double monotonic, lives_until;
     unsigned int seed_every, seeds;
     int raw;
@@ -23,7 +23,7 @@ static void lend(Py_buffer *buffer, const void *data, size_t size)
     buffer->len = (Py_ssize_t)size;
 }
 
-/* ``data`` NULL: only its shape counts. */
+/* ``data`` NULL: only its shape matters. */
 static Frame frame_of(const Stepper *self, const FrameHeader *head, const uint8_t *data)
 {
     const Py_buffer *given = self->given;
@@ -43,7 +43,7 @@ static Frame frame_of(const Stepper *self, const FrameHeader *head, const uint8_
     return frame;
 }
 
-/* Whether Python has nothing to do for a frame: same rows and columns, no tick missing, nothing due in the ring. */
+/* Whether a frame needs no work in Python: same rows and columns, no tick missing, nothing due in the ring. */
 static int follows(const Stepper *self, const FrameHeader *head, const uint8_t *data, size_t size, double moment)
 {
     const FrameHeader *like = &self->like;
@@ -56,7 +56,7 @@ static int follows(const Stepper *self, const FrameHeader *head, const uint8_t *
            || (!(dt > GAP * (double)head->interval) && moment < self->lives_until);
 }
 
-/* Answers 0 with an error set when there is no memory. */
+/* Returns 0 with an error set if memory is exhausted. */
 static int add_seed(const Stepper *self, PyObject *rows)
 {
     if (!self->inputs.held || self->inputs.tick.step % self->seed_every)
@@ -79,7 +79,7 @@ static void tick_inputs(Inputs *inputs, const Frame *frame, const FrameHeader *h
     tick->codes = frame->codes;
 }
 
-/* The header of the record, after that of the one before it. */
+/* The header of the record, derived from that of the previous one. */
 static void write_head(char *record, const FrameHeader *head, double now)
 {
     memcpy(record + SEQUENCE_AT, &head->sequence, 8);
@@ -89,14 +89,14 @@ static void write_head(char *record, const FrameHeader *head, double now)
     memcpy(record + FILTERED_AT, &now, 8);
 }
 
-/* Which of the kept ticks' records this one is; as Python's %, never negative. */
+/* Slot of this record among the kept ticks; as Python's %, never negative. */
 static Py_ssize_t slot_of(const Stepper *self, const FrameHeader *head)
 {
     int64_t kept = (int64_t)PyTuple_Size(self->prefixes), slot = head->tick % kept;
     return (Py_ssize_t)(slot < 0 ? slot + kept : slot);
 }
 
-/* One frame that follows; its commands go to ``records`` and ``rows``. */
+/* Process one following frame; its commands go to ``records`` and ``rows``. */
 static int step_frame(Stepper *self, const FrameHeader *head, const uint8_t *data, const Room *room, int wanted,
                       double now, PyObject *records, PyObject *rows)
 {
@@ -128,13 +128,13 @@ static int step_frame(Stepper *self, const FrameHeader *head, const uint8_t *dat
         self->exceptions = exceptions;
     }
     self->monotonic = head->monotonic;
-    if (head->epoch == track->epoch) /* else a newer one began in the same read, with counts of its own */
+    if (head->epoch == track->epoch) /* otherwise a newer one with its own counts began in the same read */
         track->invalid += moved.invalid;
     return kept;
 }
 
-/* Marks the frames whose record a later one of these replaces; ``seen`` has a place for each of the kept ticks. Both are
-   zero at first. */
+/* Mark the frames with a record replaced by a later one of these; ``seen`` has a place for each of the kept ticks. Both
+   are initially zero. */
 static void mark_replaced(const Stepper *self, PyObject *const *frames, size_t count, char *replaced, char *seen)
 {
     FrameHeader head;
@@ -146,10 +146,10 @@ static void mark_replaced(const Stepper *self, PyObject *const *frames, size_t c
     }
 }
 
-/* Step over frames (bytes of at least a header, sound and in order) up to the first that does not simply follow the one
-   before it. The SET commands of their records go to the dict ``records`` by their prefix, without those that a later
-   frame replaces, the SETRANGE commands of their rows of recent values and of seeds to the list ``rows``. ``now`` is the
-   time of the record, ``moment`` CLOCK_MONOTONIC. Answers how many frames that were, -1 with an error set. */
+/* Process frames (bytes of at least a header, sound and in order) up to the first that does not directly follow the
+   previous one. The SET commands of their records go to the dict ``records`` by their prefix, without those replaced by
+   a later frame, the SETRANGE commands of their rows of recent values and of seeds to the list ``rows``. ``now``: time
+   of the record; ``moment``: CLOCK_MONOTONIC. Returns the number of these frames, -1 with an error set. */
 static Py_ssize_t step_frames(Stepper *self, PyObject *const *frames, size_t count, Room *room, double now,
                               double moment, PyObject *records, PyObject *rows)
 {
@@ -272,7 +272,7 @@ static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *
             PyErr_SetString(PyExc_ValueError, wrong);
         }
     } else {
-        self->exceptions = self->prefixes = NULL; /* they were not ours yet */
+        self->exceptions = self->prefixes = NULL; /* not owned yet */
     }
     Py_DECREF(self);
     return NULL;

@@ -1,12 +1,12 @@
-/* All frames of a turn in one call: those of a state are a run (stepper.h), of which Python gets what does not follow. */
+/* All frames of a turn in one call: those of a state are a run (stepper.h); Python gets the rest that do not follow. */
 
 typedef struct {
-    PyObject *state;   /* borrowed: its frames have it */
+    PyObject *state;   /* borrowed: held by its frames */
     PyObject *stepper; /* NULL: none */
     size_t first, last, count;
 } Run;
 
-/* The frames of a turn, in runs: ``next`` leads from one of a run to the one behind it. */
+/* The frames of a turn, in runs: ``next`` leads from each frame of a run to the next one. */
 typedef struct {
     PyObject *accepted;
     size_t count, runs;
@@ -39,7 +39,7 @@ static int is_accepted(PyObject *each)
     return PyBytes_Check(data) && (size_t)PyBytes_Size(data) >= sizeof(FrameHeader);
 }
 
-/* Puts a frame behind those of its state; 0 with an error set. */
+/* Append a frame to those of its state; 0 with an error set. */
 static int add_frame(Turn *turn, size_t i)
 {
     PyObject *state = part(turn, i, STATE_AT);
@@ -65,7 +65,7 @@ static int add_frame(Turn *turn, size_t i)
     return 1;
 }
 
-/* 0 with an error set when these are no accepted frames, or there is no memory. */
+/* Returns 0 with an error set if these are not accepted frames, or memory is exhausted. */
 static int make_turn(Turn *turn, PyObject *accepted)
 {
     size_t places = 4, count = (size_t)PyList_Size(accepted);
@@ -94,7 +94,7 @@ static int make_turn(Turn *turn, PyObject *accepted)
     return 1;
 }
 
-/* How many frames of a run its stepper has taken; their commands go to the batch. -1 with an error set. */
+/* Number of frames of a run taken by its stepper; their commands go to the batch. -1 with an error set. */
 static Py_ssize_t step_run(const Turn *turn, const Run *run, Room *room, double now, double moment)
 {
     Py_ssize_t done = -1;
@@ -114,7 +114,7 @@ static Py_ssize_t step_run(const Turn *turn, const Run *run, Room *room, double 
     return done;
 }
 
-/* The frames of a run from ``done`` on, if there are any, become one more list in ``left``; 0 with an error set. */
+/* Append the frames of a run from ``done`` on, if any, to ``left`` as a list; 0 with an error set. */
 static int leave(const Turn *turn, const Run *run, size_t done, PyObject *left)
 {
     if (done == run->count)

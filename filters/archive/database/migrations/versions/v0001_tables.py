@@ -17,9 +17,9 @@ _NAMES = (
 )  # fmt: skip
 _STATISTICS = ("count", "valid", "mean", "deviation", "low", "high", "last", "p95")
 
-#: Makes the part of a table that ``moment`` lies in; a caller needs no right to make tables.
-#: A part is made beside its table and attached, which blocks nobody who reads or writes; the lock makes two archivers
-#: safe, and is one of the transaction because of poolers.
+#: Creates the part of a table that contains ``moment``; a caller needs no right to create tables. A part is created
+#: separately and attached, which blocks no reader or writer; the lock makes two archivers safe, and is a transaction
+#: lock because of poolers.
 _MAKE = """
 CREATE FUNCTION archive_make_part(parent text, part_column text, width bigint, moment bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -44,10 +44,10 @@ BEGIN
     RETURN true;
 END $$
 """
-#: Takes a part that ends at ``before`` or earlier out of its table, and drops it when it is called again. Nobody waits
-#: longer than ``lock_timeout`` behind it (a part that somebody reads just then stays for the next time), nor for the
-#: disk: what a crash undoes is done again, and when files are removed, which the server does not do without writing to
-#: the disk, nobody else knows the part any more.
+#: Detaches a part that ends at ``before`` or earlier from its table, and drops it at the next call. Others wait for
+#: it at most ``lock_timeout`` (a part that is being read stays until the next time), and not for the disk: a change
+#: undone by a crash is repeated, and files are removed, which includes a write to the disk by the server, only when no
+#: one else uses the part any more.
 _DROP = """
 CREATE FUNCTION archive_drop_parts(parent text, width bigint, before bigint) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '50ms' AS $$
@@ -82,7 +82,7 @@ END $$
 
 
 def upgrade() -> None:
-    """Make everything."""
+    """Create all tables."""
     on_postgresql = op.get_bind().dialect.name == "postgresql"
     _inventory()
     _happenings()
@@ -92,7 +92,7 @@ def upgrade() -> None:
         op.execute(_DROP)
         for function in ("archive_make_part(text, text, bigint, bigint)", "archive_drop_parts(text, bigint, bigint)"):
             op.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")
-    else:  # by which what is too old is found where there are no parts
+    else:  # indexes for finding old rows where there are no parts
         for table, column in {"minutes": "minute", "five_minutes": "minute", "hours": "minute", "episodes": "day",
                               "events": "day"}.items():  # fmt: skip
             op.create_index(f"{table}_age", table, [column])
@@ -101,7 +101,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove everything, data included."""
+    """Drop all tables, including data."""
     if op.get_bind().dialect.name == "postgresql":
         op.execute("DROP FUNCTION archive_make_part")
         op.execute("DROP FUNCTION archive_drop_parts")

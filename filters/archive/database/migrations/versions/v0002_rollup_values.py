@@ -1,9 +1,9 @@
 """View ``rollup_values``: one row per entity, metric, level and time.
 
-It hides the way in which figures are stored.
+It hides how figures are stored.
 
-A day of one metric of one entity is read by the keys of the tables below it. In SQLite the bytes of a float32 and of a
-code are taken apart by arithmetic, so that every program that reads SQLite can read the view.
+A day of one metric of one entity is read by the keys of the underlying tables. In SQLite, arithmetic extracts the
+bytes of a float32 and of a code, so that every program that reads SQLite can read the view.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NAN_CODE = -32768
 
 
 def upgrade() -> None:
-    """Make the view."""
+    """Create the view."""
     parts = _postgresql() if op.get_bind().dialect.name == "postgresql" else _sqlite()
     op.execute("CREATE VIEW rollup_values AS\n" + "\nUNION ALL\n".join(parts))
 
 
 def downgrade() -> None:
-    """Remove it."""
+    """Drop the view."""
     op.execute("DROP VIEW rollup_values")
 
 
@@ -120,13 +120,13 @@ def _numbers(count: str) -> str:
 
 
 def _word(blob: str, at: str, size: int) -> str:
-    """The little-endian number in ``size`` bytes of a blob; NULL where there is no blob."""
+    """Little-endian number in ``size`` bytes of a blob; NULL without a blob."""
     parts = [f"((instr(a.bytes, substr({blob}, {at} + {n + 1}, 1)) - 1) << {8 * n})" for n in range(size)]
     return f"({' + '.join(parts)})"
 
 
 def _float(bits: str) -> str:
-    """The float32 of these bits; NULL for what is no number. SQLite may lack pow()."""
+    """The float32 with these bits; NULL for NaN. SQLite may lack pow()."""
     exponent = f"max(({bits} >> 23) & 255, 1)"
     mantissa = f"(({bits} & 8388607) | (8388608 * ((({bits} >> 23) & 255) > 0)))"
     scaled = (
