@@ -29,6 +29,7 @@ def families() -> dict[str, list[Family]]:
         ],
         "Shards": [*_of(pipeline.SHARD), *_of(pipeline.RISK)],
         "Filter": [*_of(pipeline.FILTER), *_of(pipeline.WORKER), *_of(pipeline.PARTITION)],
+        "Archive": _of(pipeline.READER),
         "Findings": [pipeline.FINDINGS],
     }  # fmt: skip
 

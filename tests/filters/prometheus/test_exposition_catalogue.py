@@ -6,6 +6,7 @@ import re
 
 from acquisition.model.identity import host_id
 from acquisition.shards.servers.status import ShardStatus
+from acquisition.snapshot.reconcile.registered import Registered
 from acquisition.snapshot.visibility.workers import Lag, Worker, Workers
 from acquisition.wire.status import Status
 from filters.prometheus import CLASSIC, render
@@ -26,7 +27,8 @@ def test_the_page_holds_the_generated_tables() -> None:
 def test_every_family_but_those_of_metrics_is_listed() -> None:
     shards = [ShardStatus("a:1", True, role="replica", memory_limit_bytes=1, pinned=True, lag_bytes=1)]
     workers = Workers((Worker("id", "w", 2.0, 0.5, (0,)),), (), ())
-    condition = health(account("web"), shards=shards, lags=[Lag(0, 1.0)], workers=workers)
+    readers = [Registered("archive", 64, 4.0, 0, 100, 0, 10)]
+    condition = health(account("web"), shards=shards, lags=[Lag(0, 1.0)], workers=workers, readers=readers)
     assert condition.books is not None
     without = {"modules": {"host": {"without_value": {"MISSING": 1}}}}
     statuses = {host_id("web"): Status("web", 1.0, {}, without)}
