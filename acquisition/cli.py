@@ -40,7 +40,7 @@ DEBUG = "SHARDPULSE_DEBUG"
 
 Command = Callable[[list[str]], int]
 
-#: What each command does; a command that another package registers is listed without.
+#: Summary of each command; commands registered by other packages are listed without one.
 SUMMARIES = {
     "shards": "start, stop and show local shards",
     "probe": "sample this host and send its frames to the shards",
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
     except ShardpulseError as error:
         return _report(str(error), error.exit_code)
     except BrokenPipeError:
-        # the reader (head, a pager) has had enough; Python would complain when it flushes at its end
+        # the reader (head, a pager) is done; Python would complain when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except KeyboardInterrupt:
@@ -117,7 +117,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _version() -> str:
-    """The version, and the commit where it is known."""
+    """The version, with the commit if known."""
     from acquisition.commit import commit
 
     known = commit()
@@ -163,12 +163,12 @@ def _help() -> str:
 
 
 def output_failed(error: OSError) -> bool:
-    """Whether ``error`` says that standard output cannot be written: a full device, or a terminal that is gone.
+    """Whether ``error`` means that standard output cannot be written: the device is full, or the terminal is gone.
 
-    If so it leads nowhere afterwards, because Python would complain once more when it flushes at its end.
+    If so, later output is discarded, because Python would complain again when it flushes at exit.
     """
     failed = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    if error.errno == errno.EIO:  # of the output only when its terminal is gone, else of an input
+    if error.errno == errno.EIO:  # about the output only if its terminal is gone, else about an input
         try:
             os.write(sys.stdout.fileno(), b"")
         except OSError:

@@ -1,7 +1,7 @@
 """Commit of the build, for ``shardpulse --version`` and bug reports.
 
-A package holds it: ``deploy/build`` writes ``RECORDED`` into the source that it builds, and ``setup.py`` into what pip
-builds from a checkout. A checkout itself asks git when the version is asked for, never at an import.
+Packages contain it: ``deploy/build`` writes ``RECORDED`` into the source it builds, and ``setup.py`` into what pip
+builds from a checkout. A checkout asks git when the version is requested, never at import.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from pathlib import Path
 
 RECORDED = ""
 
-DIGITS = 12  #: of a commit that are shown
+DIGITS = 12  #: digits of the commit to show
 
 
 def commit() -> str:
-    """Its first digits, with ``-dirty`` where files differ from it; empty where nothing is known."""
+    """Its first digits, with ``-dirty`` if files differ from it; empty if unknown."""
     return RECORDED or of_checkout(Path(__file__).resolve().parents[1])
 
 
 def of_checkout(root: Path) -> str:
-    """Description of the checkout at ``root`` by git; empty without git, and where ``root`` is no checkout."""
+    """Description by git of the checkout at ``root``; empty without git, and if ``root`` is not a checkout."""
     import subprocess
 
-    if not (root / ".git").exists():  # an environment inside somebody else's repository is not of its commit
+    if not (root / ".git").exists():  # an environment inside another repository does not belong to its commit
         return ""
     git = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(root)]
     describe = ["describe", "--always", "--dirty", "--exclude=*", f"--abbrev={DIGITS}"]
@@ -34,7 +34,7 @@ def of_checkout(root: Path) -> str:
 
 
 def record(root: Path, found: str) -> None:
-    """Write ``found`` into this module of the source, or of the build, at ``root``; one without it stays as it is."""
+    """Write ``found`` into this module of the source or build at ``root``; without this module, nothing is changed."""
     import re
 
     module = root / "acquisition" / "commit.py"

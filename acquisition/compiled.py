@@ -25,14 +25,14 @@ _ADVICE = (
 
 
 class ChosenStep(NamedTuple):
-    """Chosen step: ``name`` is NATIVE, NUMPY or PYTHON, ``reason`` why not the native one."""
+    """Chosen step: ``name`` is NATIVE, NUMPY or PYTHON, ``reason`` why the native one was not chosen."""
 
     name: str
     reason: str = ""
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Readable description."""
         return f"{self.name} step" if not self.reason else f"{self.name} step, slower than native: {self.reason}"
 
 
@@ -42,7 +42,7 @@ def switched_off() -> bool:
 
 
 def complete(module: ModuleType, *names: str) -> ModuleType:
-    """A compiled step that offers all of these. Raises UnavailableError where it is of older sources."""
+    """Compiled step that provides all ``names``. Raises UnavailableError if it was built from older sources."""
     missing = [name for name in names if not hasattr(module, name)]
     if missing:
         raise UnavailableError(
@@ -52,8 +52,8 @@ def complete(module: ModuleType, *names: str) -> ModuleType:
 
 
 def agree(module: ModuleType, defined: Mapping[str, object]) -> ModuleType:
-    """A compiled step whose numbers, offsets and names (AGREED, see acquisition/wire/agreed.h) are those that are
-    ``defined`` in Python. Raises UnavailableError with both values where they differ."""
+    """Compiled step whose numbers, offsets and names (AGREED, see acquisition/wire/agreed.h) equal those ``defined``
+    in Python. Raises UnavailableError with both values if they differ."""
     taken: dict[str, object] = complete(module, "AGREED").AGREED
     different = [
         f"{name} is {taken.get(name, _ABSENT)} in C and {defined.get(name, _ABSENT)} in Python"
@@ -66,7 +66,7 @@ def agree(module: ModuleType, defined: Mapping[str, object]) -> ModuleType:
 
 
 def offsets(fields: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Where each field begins in a little-endian structure of (name, code of the module struct)."""
+    """Offset of each field in a little-endian structure of (name, code of the module struct)."""
     found, codes = {}, "<"
     for name, code in fields:
         found[name] = struct.calcsize(codes)
@@ -75,7 +75,7 @@ def offsets(fields: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def chosen(loaded: bool, definition: str) -> ChosenStep:
-    """Chosen step: the native one if it could be loaded, else its ``definition``, and what to do about that."""
+    """Chosen step: the native one if it was loaded, else its ``definition`` with a remedy."""
     if loaded:
         return ChosenStep(NATIVE)
     return ChosenStep(definition, f"{SWITCH} is set" if switched_off() else _ADVICE)

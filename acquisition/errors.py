@@ -1,23 +1,23 @@
-"""Errors raised on purpose by shardpulse, and their exit codes.
+"""Deliberate errors of shardpulse, and their exit codes.
 
 ::
 
-    ShardpulseError            1   something failed, the message says what to do
+    ShardpulseError            1   something failed, with the remedy in the message
     ├── UsageError             2   the command line is wrong (argparse uses 2 as well)
-    ├── DataError             65   input was read and is not acceptable
-    │   └── FrameError        65   bytes that are no frame, table, position or record
+    ├── DataError             65   input was read and is invalid
+    │   └── FrameError        65   bytes are not a valid frame, table, position or record
     ├── NoInputError          66   a file cannot be opened or is empty
     ├── UnavailableError      69   shards, a server binary or a tool cannot be reached
     │   └── ShardError        69   a shard answered with an error or not at all
-    │       └── MovedError    69   the key is another shard's by now
-    ├── CannotCreateError     73   a file, directory, port or core cannot be had
+    │       └── MovedError    69   the key now belongs to another shard
+    ├── CannotCreateError     73   a file, directory, port or core is not available
     ├── TemporaryError        75   try again: LOADING, CLUSTERDOWN, TRYAGAIN, OOM
     ├── PermissionRefused     77   NOAUTH, NOPERM, WRONGPASS
     └── ConfigError           78   the configuration is wrong: file, line or key
-        └── AdmissionError    78   a shard that nothing may be said to as things are configured
+        └── AdmissionError    78   the configuration does not permit a connection to a shard
 
-Codes follow sysexits.h; 70 is any other exception, 76 is a verdict of ``shardpulse status`` and no error. Long-running
-commands (probe, filter, top, demo) stopped by SIGINT or SIGTERM end in order and
+Codes follow sysexits.h; 70 is any other exception, 76 is a verdict of ``shardpulse status``, not an error. Long-running
+commands (probe, filter, top, demo) stopped by SIGINT or SIGTERM shut down in order and
 exit with 0; other commands exit with 130 on SIGINT.
 """
 
@@ -35,7 +35,7 @@ EXIT_PERMISSION = 77
 EXIT_CONFIG = 78
 EXIT_INTERRUPTED = 130
 
-#: Exit code -> what it means to the person who sees it (README and ``--help`` print this).
+#: Exit code -> its meaning for the user (shown in README and by ``--help``).
 EXIT_CODES: dict[int, str] = {
     EXIT_OK: "done",
     EXIT_FAILURE: "failure; the message on stderr explains it",
@@ -56,7 +56,7 @@ _NO_SAMPLES = "no hosts: none has sent samples yet, or all have expired"
 _DECIDING = {
     66: "", 69: _PARTLY_SEEN, 75: f"{_NO_SAMPLES}, or no host has enough samples for the rule", 77: "", 78: "", 130: "",
 }  # fmt: skip
-#: Command -> the codes with which it may end beside 0, 2 and 70, each with what else it means there, if anything.
+#: Command -> its possible exit codes beside 0, 2 and 70, each with its additional meaning there, if any.
 COMMANDS: dict[str, dict[int, str]] = {
     "archive": dict.fromkeys((65, 66, 69, 73, 75, 76, 77, 78), ""),
     "capture": dict.fromkeys((73, 130), ""),
@@ -102,25 +102,25 @@ COMMANDS: dict[str, dict[int, str]] = {
 
 
 class ShardpulseError(Exception):
-    """Base of all deliberate errors; ``exit_code`` is what a command exits with."""
+    """Base of all deliberate errors; ``exit_code`` is the exit code of a command."""
 
     exit_code = EXIT_FAILURE
 
 
 class UsageError(ShardpulseError):
-    """The command line asks for something that makes no sense."""
+    """A command line that makes no sense."""
 
     exit_code = EXIT_USAGE
 
 
 class DataError(ShardpulseError):
-    """Input that was read and is not acceptable."""
+    """Input that was read and is invalid."""
 
     exit_code = EXIT_DATA
 
 
 class FrameError(DataError):
-    """Bytes that are no frame, table, position or smoothed record.
+    """Bytes that are not a valid frame, table, position or smoothed record.
 
     ``reason`` is one short word for counters: ``short magic version newer kind crc
     shape flags payload signature internal``.
@@ -132,7 +132,7 @@ class FrameError(DataError):
 
 
 class NoInputError(ShardpulseError):
-    """A file that was named cannot be opened, or holds nothing."""
+    """A named file cannot be opened, or is empty."""
 
     exit_code = EXIT_NO_INPUT
 
@@ -144,21 +144,21 @@ class UnavailableError(ShardpulseError):
 
 
 class ShardError(UnavailableError):
-    """A shard does not answer, or answers with an error that will not go away by itself."""
+    """A shard does not answer, or answers with an error that will not pass by itself."""
 
 
 class MovedError(ShardError):
-    """A shard answered MOVED or ASK: the key is another one's by now, in the order of things."""
+    """A shard answered MOVED or ASK: the key now belongs to another one, as part of normal operation."""
 
 
 class CannotCreateError(ShardpulseError):
-    """A file, directory, port or core cannot be had."""
+    """A file, directory, port or core is not available."""
 
     exit_code = EXIT_CANNOT_CREATE
 
 
 class TemporaryError(ShardpulseError):
-    """A shard cannot do it now: LOADING, CLUSTERDOWN, TRYAGAIN, OOM, READONLY."""
+    """A shard cannot execute a command now: LOADING, CLUSTERDOWN, TRYAGAIN, OOM, READONLY."""
 
     exit_code = EXIT_TEMPORARY
 
@@ -176,4 +176,4 @@ class ConfigError(ShardpulseError):
 
 
 class AdmissionError(ConfigError):
-    """A shard that nothing may be said to: on another machine without TLS or without a user, or too old."""
+    """Connection to a shard not permitted: on another machine without TLS or without a user, or too old."""

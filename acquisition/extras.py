@@ -1,6 +1,6 @@
 """Extras of setup.cfg that commands need, named when one is not installed.
 
-The package itself needs nothing, so that a probe's host gets what a probe needs and nothing else.
+The package itself has no requirements, so that a probe's host gets only what a probe needs.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import TracebackType
 
-#: Commands that are named otherwise than their extra.
+#: Commands with another name than their extra.
 _OTHERS = {
     "replay": "probe", "capture": "probe", "config": "probe", "keys": "probe",
     "status": "query", "top": "query", "metrics": "query", "hosts": "query",
 }  # fmt: skip
-#: A file in environments that the module python_environment of deploy/ has made.
+#: A file in environments made by the module python_environment of deploy/.
 DEPLOYED = "complete"
 _OURS = ("acquisition", "probes", "filters", "experiments", "tests")
 
 
 def of(command: str) -> str:
-    """The extra that brings all that a command imports."""
+    """Extra that provides all imports of a command."""
     return _OTHERS.get(command, command)
 
 
 def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None:
-    """The message for the user about a module that a command could not import; None for one of our own, which is a
-    fault."""
+    """Message for the user about a module that a command could not import; None for one of our own, which is a
+    bug."""
     module = _foreign(error)
     if not module:
         return None
@@ -40,8 +40,8 @@ def missing(command: str, error: ModuleNotFoundError) -> UnavailableError | None
 
 
 def how_to_install(extra: str) -> str:
-    """Advice on adding an extra to this installation: its checkout or its wheel by path. A name alone, on an index,
-    may be anybody's."""
+    """Advice on adding an extra to this installation: its checkout or its wheel by path. A bare name, on an index,
+    may belong to anyone."""
     if place := _place():
         return f"pip install '{place}[{extra}]'"
     if (Path(sys.prefix) / DEPLOYED).exists():
@@ -50,7 +50,7 @@ def how_to_install(extra: str) -> str:
 
 
 def _place() -> Path | None:
-    """The checkout that this is; else the directory or wheel that pip installed it from, if it is still there."""
+    """This checkout; else the directory or wheel pip installed it from, if it still exists."""
     checkout = Path(__file__).resolve().parents[1]
     if (checkout / "setup.cfg").exists():
         return checkout
@@ -67,21 +67,21 @@ def _place() -> Path | None:
 
 
 def is_absent(entry: EntryPoint, error: Exception) -> bool:
-    """Whether an entry point is of a part of this project whose extra is not installed, as ``error`` says."""
+    """Whether, by ``error``, an entry point belongs to a part of this project whose extra is not installed."""
     ours = entry.value.partition(".")[0] in _OURS
     return ours and isinstance(error, ModuleNotFoundError) and bool(_foreign(error))
 
 
 def _foreign(error: ModuleNotFoundError) -> str:
-    """The package that is missing; "" for a module of our own."""
+    """The missing package; "" for a module of our own."""
     module = (error.name or "").partition(".")[0]
     return "" if module in _OURS else module
 
 
 def explain() -> None:
-    """Let ``python -m`` of a module of the checkout end with one sentence and exit code 69 where a package is missing.
+    """End ``python -m`` of a module of the checkout with one sentence and exit code 69 if a package is missing.
 
-    Packages with such modules call it as they are imported; in any other process it does nothing.
+    Packages with such modules call it on import; in any other process it does nothing.
     """
     options = sys.orig_argv
     name = options[options.index("-m") + 1] if sys.argv[0] == "-m" and "-m" in options else ""

@@ -19,7 +19,7 @@ CONFIG_HELP = "configuration file (default: $SHARDPULSE_CONFIG, /etc/shardpulse/
 
 
 class _Parser(argparse.ArgumentParser):
-    """One whose errors are lines as all others are: an argument may hold any character."""
+    """Parser that prints errors as lines, as all other errors: an argument may contain any character."""
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """End the program."""
@@ -29,8 +29,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser(name: str, description: str, examples: str, notes: str = "", prog: str = "") -> argparse.ArgumentParser:
-    """An argument parser for ``shardpulse NAME``, or ``prog``, whose help teaches: ``examples`` are lines, the exit
-    codes are those of ``acquisition.errors``, ``notes`` follow them."""
+    """Argument parser for ``shardpulse NAME``, or ``prog``, with help that teaches: ``examples`` are lines, exit
+    codes are those of ``acquisition.errors``, followed by ``notes``."""
     own = COMMANDS[name]
     codes = "\n".join(f"  {code:>3}  {EXIT_CODES[code]}" for code in sorted({*own, 0, 2, 70}))
     also = "".join(f"\n{code:>4} also: {text}" for code, text in own.items() if text)
@@ -45,7 +45,7 @@ def parser(name: str, description: str, examples: str, notes: str = "", prog: st
 
 
 def add_shards(parser: argparse.ArgumentParser) -> None:
-    """``--shards`` and ``--config``: where the shards are."""
+    """``--shards`` and ``--config``: location of the shards."""
     parser.add_argument(
         "--shards", metavar="HOST:PORT,...", help="address of any shard, instead of the configured ones"
     )
@@ -53,7 +53,7 @@ def add_shards(parser: argparse.ArgumentParser) -> None:
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
-    """``--wait``, the same in all commands that run until they are stopped: ``options.wait`` in seconds."""
+    """``--wait``, the same in all long-running commands: ``options.wait`` in seconds."""
     parser.add_argument(
         "--wait", type=seconds, default=math.inf, metavar="S",
         help="exit if no shard answers within S seconds of the start (default: wait forever)",
@@ -61,14 +61,14 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seconds(parser: argparse.ArgumentParser) -> None:
-    """``--seconds``, the same in all commands that run until they are stopped; 0.0 for never."""
+    """``--seconds``, the same in all long-running commands; 0.0 for no end."""
     parser.add_argument(
         "--seconds", type=number(0.001, 1e9), default=0.0, metavar="S", help="stop after S seconds (default: never)"
     )
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    """``--log``, the same in all commands that run until they are stopped; ``options.log`` is "" without."""
+    """``--log``, the same in all long-running commands; ``options.log`` is "" if omitted."""
     parser.add_argument(
         "--log", type=_levels, default="", metavar="LEVELS",
         help="comma-separated list of LEVEL or CATEGORY=LEVEL, overrides [log] levels. Levels: "
@@ -85,21 +85,21 @@ def _levels(text: str) -> str:
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """``--dir``: where the local shards keep their state; None as configured."""
+    """``--dir``: state directory of the local shards; None for the configured one."""
     parser.add_argument(
         "--dir", metavar="DIR", help="state directory of the local shards (default: [shards] directory)"
     )
 
 
 def add_shard_count(parser: argparse.ArgumentParser, flag: str) -> None:
-    """How many shards are started; 0 for one per core."""
+    """Number of shards to start; 0 for one per core."""
     parser.add_argument(
         flag, type=whole(1, 65535), default=0, metavar="N", help="number of shards to start (default: one per core)"
     )
 
 
 def number(low: float, high: float, unit: str = " seconds") -> Callable[[str], float]:
-    """The type of an argument: a finite number from ``low`` to ``high``."""
+    """Type of an argument: a finite number from ``low`` to ``high``."""
 
     def convert(text: str) -> float:
         with contextlib.suppress(ValueError):
@@ -111,7 +111,7 @@ def number(low: float, high: float, unit: str = " seconds") -> Callable[[str], f
 
 
 def whole(low: int, high: int, unit: str = "") -> Callable[[str], int]:
-    """The type of an argument: a whole number from ``low`` to ``high``."""
+    """Type of an argument: a whole number from ``low`` to ``high``."""
 
     def convert(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) < 19 and low <= int(text) <= high):
@@ -126,7 +126,7 @@ seconds = number(0.0, 1e6)
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
-    """``--json``, ``--watch`` and ``--count``, as ``repeat`` wants them."""
+    """``--json``, ``--watch`` and ``--count``, for ``repeat``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document; with --watch one per line")
     parser.add_argument(
         "--watch", nargs="?", type=number(0.01, 86400), const=1.0, metavar="S",
@@ -136,9 +136,9 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def repeat(answer: Callable[[], int], options: argparse.Namespace, name: str) -> int:
-    """Answer every ``options.watch`` seconds, on absolute deadlines; trouble is reported once and does not end it.
+    """Answer every ``options.watch`` seconds, on absolute deadlines; an error is reported once and does not end it.
 
-    Without ``options.watch`` answer once, and let trouble pass. The exit code is that of the last answer.
+    Without ``options.watch``, answer once and let errors propagate. The exit code is that of the last answer.
     """
     if options.watch is None:
         return answer()

@@ -3,9 +3,9 @@
 A child asks the kernel for a signal at its parent's death (PR_SET_PDEATHSIG, prctl(2)),
 which survives execve. The request is made by a short-lived Python between fork and
 exec, not by a ``preexec_fn``, which may deadlock in a process with threads. The parent is, to the
-kernel, the thread that started the child: start children from a thread that lives on.
+kernel, the thread that started the child: start children from a long-lived thread.
 
-This file is run by path as well (``python lifeline.py SIGNAL PARENT COMMAND…``) and
+This file is also run by path (``python lifeline.py SIGNAL PARENT COMMAND…``) and
 imports only what that needs.
 """
 
@@ -21,8 +21,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def tied(command: Sequence[str], death_signal: int = signal.SIGKILL) -> list[str]:
-    """The command line that runs ``command`` (an absolute path and arguments) tied to this
-    process: it gets ``death_signal`` as soon as this process is gone, in whatever way."""
+    """Command line that runs ``command`` (an absolute path and arguments) tied to this
+    process: it gets ``death_signal`` as soon as this process ends, for any reason."""
     return [sys.executable, "-I", "-S", __file__, str(int(death_signal)), str(os.getpid()), *command]
 
 
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
         sys.exit(f"prctl: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent:  # it died before the request was made
         sys.exit(1)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would hand that down
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
     os.execv(command[0], command)
 
 

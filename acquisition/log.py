@@ -4,10 +4,10 @@
     if LOG.debugs:
         LOG.debug("read", set=name, rows=len(rows))
 
-A trouble that lasts is one line when it begins and one when it is over (``TroubleLog``).
+A lasting problem is logged once when it begins and once when it is over (``TroubleLog``).
 
-Off costs nothing: a statement of a loop stands behind its category's flag, as here, which is one look at an attribute;
-nothing is formatted, called or kept for a reader that may never come (docs/decisions/0139). Categories are named after
+A level that is off costs one attribute look-up: statements in loops are guarded by the flag of their category, as here;
+nothing is formatted, called or kept without a reader (docs/decisions/0139). Categories are named after
 the rooms that log. The probe imports this module: it stays lean.
 """
 
@@ -20,9 +20,9 @@ from acquisition.errors import ShardError, TemporaryError, UnavailableError
 from acquisition.terminal import ERROR, INFO, WARNING, say
 
 NOTICE, DEBUG = 5, 7
-#: As of syslog(3). NOTICE is the default: it says what begins, what ends, and what goes wrong.
+#: As in syslog(3). NOTICE is the default: starts, ends and problems.
 LEVELS = {"error": ERROR, "warning": WARNING, "notice": NOTICE, "info": INFO, "debug": DEBUG}
-#: Category -> what it says at info (one line for each unit of work, and for each change) and at debug.
+#: Category -> its lines at info (one for each unit of work, and for each change) and at debug.
 CATEGORIES = {
     "probe": "each tick: duration, samples, failed checks",
     "probe.sources": "failure and recovery of sources; at debug each reading",
@@ -41,15 +41,15 @@ CATEGORIES = {
     "watcher": "each snapshot; at debug each answer",
 }
 
-SHARDS = "shards"  #: the trouble that the shards, or some of them, do not answer as they should
+SHARDS = "shards"  #: the problem that the shards, or some of them, do not answer as they should
 _EVERY = 10.0  #: seconds between two lines of a kind
-_PATIENCE = 1.0  #: what is over sooner is not reported, as that a partition has moved
+_PATIENCE = 1.0  #: shorter problems are not reported, such as a partition that has moved
 
 
 class Category:
-    """Lines of one category. ``informs`` and ``debugs`` say whether anybody wants those of the level.
+    """Lines of one category. ``informs`` and ``debugs``: whether lines of these levels are wanted.
 
-    A category that is called says a notice: it is then a function that takes one line for the operator.
+    Calling a category logs a notice: it then serves as a function that takes one line for the operator.
     """
 
     __slots__ = ("_level", "debugs", "informs", "name")
@@ -59,28 +59,28 @@ class Category:
         self.limit(level)
 
     def limit(self, level: int) -> None:
-        """From now on say lines of this level and graver ones."""
+        """Log lines of this level and more severe ones only, from now on."""
         self._level = level
         self.informs, self.debugs = level >= INFO, level >= DEBUG
 
     def __call__(self, text: str, /, **fields: object) -> None:
-        """Say what is normal and worth knowing."""
+        """Log a normal event worth knowing."""
         self._say(NOTICE, text, fields)
 
     def error(self, text: str, /, **fields: object) -> None:
-        """Say what ends the part, or a piece of its work."""
+        """Log an error that ends the part, or a piece of its work."""
         self._say(ERROR, text, fields)
 
     def warn(self, text: str, /, **fields: object) -> None:
-        """Say that something is wrong."""
+        """Log that something is wrong."""
         self._say(WARNING, text, fields)
 
     def info(self, text: str, /, **fields: object) -> None:
-        """Say what was done: a unit of work, a change."""
+        """Log completed work: a unit of work, a change."""
         self._say(INFO, text, fields)
 
     def debug(self, text: str, /, **fields: object) -> None:
-        """Say what a unit of work consists of."""
+        """Log the details of a unit of work."""
         self._say(DEBUG, text, fields)
 
     def _say(self, level: int, text: str, fields: Mapping[str, object]) -> None:
@@ -90,8 +90,8 @@ class Category:
 
 
 class _Output:
-    """Where lines go. They carry a time, which journald adds by itself, once any category says more than notices: what
-    is normally said is read by people at a terminal and by programs."""
+    """Destination of lines. They carry a time, which journald adds by itself, once any category logs more than notices:
+    the default output is read by people at a terminal and by programs."""
 
     def __init__(self) -> None:
         self.write: Callable[[int, str], None] = self._to_stderr
@@ -111,13 +111,13 @@ def category(name: str) -> Category:
 
 
 def send_to(write: Callable[[int, str], None]) -> None:
-    """Have lines written by ``write(level, line)`` instead: in a process that is not ours (OpenStack Watcher)."""
+    """Write lines by ``write(level, line)`` instead: in a process that is not ours (OpenStack Watcher)."""
     _OUTPUT.write = write
 
 
 def levels(*texts: str) -> dict[str, int]:
-    """The level of each category as these texts say (``info``, ``probe.sources=debug,filter=info``), a later text over
-    an earlier one and the longer name over the shorter. Raises ValueError for an unknown category or level."""
+    """Level of each category from these texts (``info``, ``probe.sources=debug,filter=info``); a later text overrides
+    an earlier one, a longer name a shorter one. Raises ValueError for an unknown category or level."""
     chosen = dict.fromkeys(CATEGORIES, NOTICE)
     for text in texts:
         for name, level in sorted(_parsed(text)):
@@ -126,7 +126,7 @@ def levels(*texts: str) -> dict[str, int]:
 
 
 def apply(chosen: Mapping[str, int]) -> None:
-    """Say from now on what ``levels`` has chosen."""
+    """Log from now on as chosen by ``levels``."""
     for name, level in chosen.items():
         _CATEGORIES[name].limit(level)
     _OUTPUT.timed = any(each.informs for each in _CATEGORIES.values())
@@ -143,7 +143,7 @@ def _parsed(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _suggestion(word: str, known: Mapping[str, object]) -> str:
-    from difflib import get_close_matches  # only for what is wrong: it would cost every probe 0.3 MB
+    from difflib import get_close_matches  # only on errors: it would cost every probe 0.3 MB
 
     near = get_close_matches(word, known, 1)
     return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(known)}"
@@ -157,7 +157,7 @@ def _stamp(level: int) -> str:
 
 
 def _value(value: object) -> str:
-    """A field's value as one word: quoted where it would not be one."""
+    """Value of a field as one word: quoted if it would not be one."""
     if isinstance(value, float):
         return f"{value:.6g}"
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -169,7 +169,7 @@ def _value(value: object) -> str:
 
 
 class _Trouble:
-    """One that lasts. ``kinds`` of it were reported already; ``newest`` is when it was last seen, with ``text``."""
+    """A lasting problem. ``kinds`` of it were reported already; ``newest`` is when it was last seen, with ``text``."""
 
     __slots__ = ("began", "kinds", "newest", "text")
 
@@ -180,7 +180,7 @@ class _Trouble:
 
 
 class TroubleLog:
-    """``report`` gets lines of text; ``count`` is how many messages there were, reported or not."""
+    """``report`` receives lines of text; ``count`` is the number of messages, reported or not."""
 
     def __init__(self, report: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.report = report
@@ -191,13 +191,13 @@ class TroubleLog:
         self._troubles: dict[str, _Trouble] = {}
 
     def tell(self, text: str, kind: str = "") -> None:
-        """Report an event, ``text``, which has no end; one of its ``kind`` (by default the text) in ten seconds."""
+        """Report an event, ``text``, that has no end; one of its ``kind`` (by default the text) in ten seconds."""
         self.count += 1
         self._tell(text, kind or text)
 
     def lasts(self, trouble: str, text: str, kind: str = "", patience: float = _PATIENCE) -> None:
-        """Call it again and again while a trouble lasts. ``text`` is reported once for each ``kind`` of it, when it has
-        lasted for ``patience`` seconds; and not too soon after the line that such a trouble was over."""
+        """Call repeatedly while a problem lasts. ``text`` is reported once for each ``kind`` of it, when it has
+        lasted for ``patience`` seconds; and not too soon after the line that such a problem was over."""
         self.count += 1
         now = self._clock()
         found = self._troubles.get(trouble)
@@ -208,12 +208,12 @@ class TroubleLog:
             found.kinds.add(kind)
 
     def fails(self, trouble: str, error: Exception, patience: float = _PATIENCE) -> None:
-        """``lasts`` for an error: all that pass when shards are there again are of one kind."""
+        """``lasts`` for an error: all errors that pass once the shards are back are of one kind."""
         passing = isinstance(error, ShardError | TemporaryError) or type(error) is UnavailableError
         self.lasts(trouble, str(error), "" if passing else type(error).__name__, patience)
 
     def over(self, trouble: str, text: str = "") -> None:
-        """The trouble is over, if there was any; ``text``, unless it is empty, is reported if its beginning was."""
+        """End of the problem, if there was one; ``text``, unless it is empty, is reported if its beginning was."""
         found = self._troubles.pop(trouble, None)
         if found is not None and found.kinds:
             if text:
@@ -222,13 +222,13 @@ class TroubleLog:
                 self._reported[f"{trouble} {kind}"] = self._clock()
 
     def calm(self, trouble: str, seconds: float) -> bool:
-        """Whether there was such a trouble, and has been nothing of it for so long."""
+        """Whether there was such a problem, without a sign of it for ``seconds``."""
         found = self._troubles.get(trouble)
         return found is not None and self._clock() - found.newest >= seconds
 
     @property
     def trouble(self) -> str:
-        """Troubles that last now, reported or not; "" when there are none."""
+        """Current problems, reported or not; "" if there are none."""
         return "; ".join([found.text for found in self._troubles.values()])
 
     def _tell(self, text: str, kind: str) -> bool:

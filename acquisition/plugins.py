@@ -1,6 +1,6 @@
 """Plugins registered through entry points: metrics, sources, checks, kernels.
 
-This package imports none of them by name, so that it stands alone and takes what other packages add.
+This package imports none of them by name, so that it is independent and accepts additions of other packages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCES = "shardpulse.sources"
 CHECKS = "shardpulse.checks"
 #: Mappings from name to kernel; a kernel has a ``plane`` (acquisition.wire.records.planes).
 KERNELS = "shardpulse.kernels"
-#: Mappings from name to what filters.decisions has of that kind.
+#: Mappings from name to the objects of that kind in filters.decisions.
 RULES = "shardpulse.rules"
 SELECTIONS = "shardpulse.selections"
 PLACEMENTS = "shardpulse.placements"
@@ -30,7 +30,7 @@ RESOURCES = "shardpulse.resources"
 
 
 def registered(group: str, own: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
-    """All that is registered in a group, by name, after what a package has of its ``own``. Raises ConfigError for an
+    """All registered objects of a group by name, after a package's ``own``. Raises ConfigError for an
     entry that cannot be loaded, and for two of one name. Parts of this project without their extra are left out."""
     found: dict[Any, Any] = dict(own or {})
     for entry in _entry_points():

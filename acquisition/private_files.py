@@ -1,6 +1,6 @@
 """Private files and directories: modes 0600 and 0700, whatever the umask.
 
-The command line runs every command under ``private``, which holds for what libraries and child processes make as well:
+The command line runs every command under ``private``, which also covers files made by libraries and child processes:
 an archive of SQLite, a server's log, a ring. docs/security.md lists the few files that others have to read.
 """
 
@@ -20,7 +20,7 @@ _UMASK = 0o077
 
 @contextmanager
 def private() -> Iterator[None]:
-    """Everything that is made meanwhile is this user's alone."""
+    """Make everything created meanwhile accessible to this user alone."""
     before = os.umask(_UMASK)
     try:
         yield
@@ -29,17 +29,17 @@ def private() -> Iterator[None]:
 
 
 def make_secrets_directory(directory: Path) -> None:
-    """Make a directory for secrets that git passes over, wherever it lies; one that holds files, and the current
-    directory, are left as they are. Raises OSError."""
+    """Create a directory for secrets that git ignores, wherever it is; one with files in it, and the current
+    directory, are left unchanged. Raises OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.listdir(directory) and not os.path.samefile(directory, os.curdir):
         write(directory / ".gitignore", "*\n", replace=True)
 
 
 def write(path: Path, data: bytes | str, replace: bool = False, mode: int = MODE) -> None:
-    """Write a file that is whole or as it was before; text is UTF-8.
+    """Write a file that is either complete or unchanged; text is UTF-8.
 
-    Raises OSError, FileExistsError where there is one and it is not to ``replace``.
+    Raises OSError; FileExistsError if it exists and ``replace`` is false.
     """
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
@@ -52,6 +52,6 @@ def write(path: Path, data: bytes | str, replace: bool = False, mode: int = MODE
         if replace:
             part.replace(path)
         else:
-            os.link(part, path)  # unlike rename, it refuses to replace
+            os.link(part, path)  # unlike rename, it does not replace
     finally:
         part.unlink(missing_ok=True)

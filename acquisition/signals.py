@@ -1,8 +1,8 @@
 """Signals: held back during a block, or raising until it is left.
 
-A signal that raises can be lost: an exception inside a weak reference's callback (every import has one) or a
-``__del__`` is printed and forgotten, and libraries in C clear errors that they did not expect: the program would go on
-as if nobody had pressed Ctrl-C. Here it is raised again, so that nothing need be printed of the one that was dropped.
+An exception raised by a signal can be lost: inside a weak reference's callback (every import has one) or a
+``__del__`` it is printed and forgotten, and libraries in C clear unexpected errors: the program would continue
+as if Ctrl-C had not been pressed. Here it is raised again, so that the dropped one need not be printed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _Handler = Callable[[int, FrameType | None], object] | int | None
 
 @contextmanager
 def raising(numbers: Iterable[signal.Signals], made: Callable[[int], BaseException]) -> Iterator[None]:
-    """Inside, the first of these signals raises ``made`` of it, again and again until the block is left.
+    """Inside, the first of these signals raises ``made`` of it, repeatedly until the block is left.
 
-    Nothing is raised while it is being handled, that is in ``finally``, ``except`` and on the way out of ``with``. What
-    is ignored (nohup) stays ignored; in a fork the signal ends the fork alone. In the main thread only: in another one
-    nothing changes.
+    Nothing is raised while it is being handled, that is in ``finally``, ``except`` and on the way out of ``with``.
+    Ignored signals (nohup) stay ignored; in a fork the signal ends the fork alone. In the main thread only: in another
+    one nothing changes.
     """
     if get_native_id() != os.getpid():
         yield
@@ -54,13 +54,13 @@ def raising(numbers: Iterable[signal.Signals], made: Callable[[int], BaseExcepti
 
 
 class _Insistence:
-    """Exception that was raised, and the thread that sends the signal again."""
+    """The raised exception, and the thread that sends the signal again."""
 
     def __init__(self, made: Callable[[int], BaseException]) -> None:
         self._made = made
         self._raised: BaseException | None = None
         self._over = False
-        self._lock = allocate_lock()  #: held where the signal is sent, so that none comes after the end
+        self._lock = allocate_lock()  #: held where the signal is sent, so that none is sent after the end
         self._owner = os.getpid()
 
     def hear(self, number: int, _frame: FrameType | None) -> None:
@@ -75,11 +75,11 @@ class _Insistence:
         raise self._raised
 
     def has_raised(self, dropped: UnraisableHookArgs) -> bool:
-        """Whether what was dropped is the signal, which comes again."""
+        """Whether the dropped exception is the signal, which will be sent again."""
         return dropped.exc_value is not None and dropped.exc_value is self._raised
 
     def end(self) -> None:
-        """Raise nothing for signals that come from now on."""
+        """Raise nothing for later signals."""
         with self._lock:
             self._over = True
 
@@ -100,7 +100,7 @@ class _Insistence:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Ctrl-C and SIGTERM that come inside are delivered at the end, to the handlers that were set before.
+    """Ctrl-C and SIGTERM received inside are delivered at the end, to the handlers set before.
 
     Python handles signals in the main thread only, so in another one there is nothing to do.
     """
@@ -122,9 +122,9 @@ def deferred() -> Iterator[None]:
 
 
 def _handled_by(handlers: Mapping[int, _Handler]) -> dict[int, _Handler]:
-    """Exchange the handlers; returns those before.
+    """Exchange the handlers; returns the previous ones.
 
-    Meanwhile the signals are blocked: one that comes while its handler is exchanged is dropped ("ignored due to race
+    Meanwhile the signals are blocked: one that arrives while its handler is exchanged is dropped ("ignored due to race
     condition"), and Python before 3.11.3 can crash then (gh-102397).
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, handlers)

@@ -1,12 +1,12 @@
 """Supervision: name of the process, state for systemd, end with its threads.
 
 Linux shows the memory that the arguments lay in at the start, and 15 bytes of a name (``shardpulse: filter --config …``
-in `ps aux`, ``shardpulse-filt`` in `top`); both are the process's own to write (proc(5)). What the system does not let
-us write stays as it was.
+in `ps aux`, ``shardpulse-filt`` in `top`); both are writable by the process (proc(5)). If the system forbids it,
+they stay unchanged.
 
-systemd learns the state of the process by sd_notify(3), datagrams to the socket that $NOTIFY_SOCKET names. Only the
-loop that does the work calls ``turn``, so a watchdog is fed by nothing else: when the loop is stuck, systemd hears
-nothing and ends it. Where nobody listens all of it costs next to nothing.
+systemd learns the state of the process by sd_notify(3), datagrams to the socket in $NOTIFY_SOCKET. Only the
+loop that does the work calls ``turn``, so nothing else feeds the watchdog: if the loop is stuck, systemd gets
+no more messages and ends it. Without a listener all of it costs next to nothing.
 
 The probe imports this module: it stays lean.
 """
@@ -22,17 +22,17 @@ from math import inf
 
 from acquisition.errors import EXIT_INTERNAL
 
-_STATUS_SECONDS = 1.0  #: between two texts: a trouble may change its words at every attempt
+_STATUS_SECONDS = 1.0  #: between two texts: a problem may change its text at every attempt
 _MOST_TEXT = 1000  #: characters
 _SHORT = 15
 _ARGUMENTS_START, _ARGUMENTS_END = 45, 46  #: in /proc/self/stat, counted from the state of the process (fields 48, 49)
 
 
 class Notifier:
-    """``due`` is when ``turn`` wants to be called at the latest, by CLOCK_MONOTONIC; infinite when nobody listens."""
+    """``due`` is the latest time to call ``turn``, by CLOCK_MONOTONIC; infinite without a listener."""
 
     def __init__(self) -> None:
-        """Takes $NOTIFY_SOCKET and $WATCHDOG_USEC, and removes them: they are not meant for children."""
+        """Read $NOTIFY_SOCKET and $WATCHDOG_USEC, and remove them: they are not meant for children."""
         address = os.environ.pop("NOTIFY_SOCKET", "")
         microseconds = os.environ.pop("WATCHDOG_USEC", "")
         meant = os.environ.pop("WATCHDOG_PID", "") in ("", str(os.getpid()))
@@ -56,15 +56,15 @@ class Notifier:
         self._owes_ready = True
 
     def turn(self, tell: Callable[[], str]) -> None:
-        """Call it at every turn of the loop: says how it goes, with what ``tell`` returns for those who ask `systemctl
-        status`, and that the loop turns. What cannot be delivered now is said at the next turn."""
+        """Call at every turn of the loop: reports the condition, the text returned by ``tell`` for `systemctl
+        status`, and that the loop turns. Undelivered messages are sent at the next turn."""
         if self._socket is None:
             return
         now = time.monotonic()
         text = " ".join(tell().split())[:_MOST_TEXT]
         changed, feeds = text != self._text, now >= self._watchdog_due
         lines = []
-        owed_ready, self._owes_ready = self._owes_ready, False  # a signal may owe the next one meanwhile
+        owed_ready, self._owes_ready = self._owes_ready, False  # a signal may require the next one meanwhile
         if owed_ready:
             lines.append("READY=1")
         if changed and now >= self._text_due:
@@ -82,12 +82,12 @@ class Notifier:
         self.due = min(self._watchdog_due, self._text_due if changed else inf)
 
     def reloading(self) -> None:
-        """The configuration is read again."""
+        """Report that the configuration is being read again."""
         self._reloads = True
         self._send(["RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"])
 
     def reloaded(self) -> None:
-        """That is over, if it was so, however it ended."""
+        """Report the end of that, if it was reported, whatever its result."""
         self._owes_ready |= self._reloads
         self._reloads = False
 
@@ -106,7 +106,7 @@ class Notifier:
 
 
 def name_process(role: str, arguments: Sequence[str] = ()) -> None:
-    """Be ``role``; ``arguments`` are shown as far as there is room."""
+    """Take the name ``role``; ``arguments`` are shown as far as there is room."""
     with suppress(OSError, ValueError), open("/proc/self/comm", "w", encoding="ascii") as comm:
         comm.write(f"shardpulse-{role}"[:_SHORT])
     with suppress(OSError, ValueError, IndexError):
@@ -128,9 +128,9 @@ def _write(address: int, data: bytes) -> None:
 
 
 def end_with_threads(report: Callable[[str], None]) -> None:
-    """From now on an exception that nobody handles in any thread is reported and ends this process at once, with
-    EXIT_INTERNAL: as kill -9 does, which every part survives, so that its supervisor starts it again: without one of
-    its threads it would look well and do nothing."""
+    """From now on report an exception unhandled in any thread and end this process at once, with
+    EXIT_INTERNAL: like kill -9, which every part survives, so that its supervisor restarts it: without one of
+    its threads it would look healthy and do nothing."""
     import threading  # neither is for the probe, which has one thread
     import traceback
 

@@ -1,8 +1,8 @@
-"""Text for people: lines on stderr, and what is harmless on a terminal.
+"""Text for people: lines on stderr, and text that is harmless on a terminal.
 
-No line on stderr stops anything: on a full disk, in a closed pipe or before a reader that does not read, it is lost,
-and the work goes on. Text that others chose, such as names of hosts and processes, passes ``printable`` on its way to a
-terminal: in ``say`` and, where it is one, on the standard output of every command.
+No line on stderr blocks anything: on a full disk, in a closed pipe or with a reader that does not read, it is lost,
+and the work continues. Text chosen by others, such as names of hosts and processes, passes ``printable`` on its way to
+a terminal: in ``say`` and, if it is one, on the standard output of every command.
 
 The probe imports this module: it stays lean.
 """
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from typing import TextIO
 
-ERROR, WARNING, INFO = 3, 4, 6  #: how grave a line is (syslog(3))
-_PATIENCE_MS = 50  #: for a reader that is slow
-_MOST_BYTES = select.PIPE_BUF  #: that a pipe which has any room takes without keeping us waiting
+ERROR, WARNING, INFO = 3, 4, 6  #: severity of a line (syslog(3))
+_PATIENCE_MS = 50  #: for a slow reader
+_MOST_BYTES = select.PIPE_BUF  #: that a pipe with any room accepts without blocking
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def say(text: str, level: int = INFO, stamp: str = "") -> None:
-    """Write a line, or lose it; ``stamp`` stands in front of it where journald does not add time and level by itself.
-    It may name a host or a process, which may call itself anything: nothing in it moves the cursor."""
+    """Write a line, or lose it; ``stamp`` precedes it unless journald adds time and level by itself.
+    It may contain the name of a host or a process, which can be anything: nothing in it moves the cursor."""
     text = printable(text, keep="\n") + "\n"
-    if sys.stderr is None:  # it was closed before Python began
+    if sys.stderr is None:  # it was closed before Python started
         return
     with suppress(OSError, ValueError):
         try:
@@ -45,7 +45,7 @@ def say(text: str, level: int = INFO, stamp: str = "") -> None:
 
 
 def _is_journal(descriptor: int) -> bool:
-    """Whether journald reads it, which takes the level off again (sd-daemon(3), systemd.exec(5))."""
+    """Whether journald reads it, which removes the level again (sd-daemon(3), systemd.exec(5))."""
     stream = os.environ.get("JOURNAL_STREAM", "")
     if not stream:
         return False
@@ -54,13 +54,13 @@ def _is_journal(descriptor: int) -> bool:
 
 
 class _Reader:
-    """Reader of our lines. While it does not, no line waits for it; how many that were is said when it does again."""
+    """Reader of our lines. While it is blocked, no line waits for it; their number is reported when it reads again."""
 
     lost = 0
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Past Python's buffer, which would keep what cannot be written, and fail again at the end of the process."""
+    """Bypass Python's buffer, which would keep unwritable data, and fail again at the end of the process."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     if _Reader.lost and poll.poll(0):
@@ -83,7 +83,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 class Screen:
-    """A terminal to which only printable text is written; all else is as of the ``terminal`` itself."""
+    """A terminal that receives only printable text; everything else is as for the ``terminal`` itself."""
 
     def __init__(self, terminal: TextIO) -> None:
         self.terminal = terminal
@@ -103,7 +103,7 @@ class Screen:
 
 @contextmanager
 def on_terminals() -> Iterator[None]:
-    """Meanwhile standard output is a ``Screen``, if it is a terminal; answers in pipes and files are as they are."""
+    """Make standard output a ``Screen`` meanwhile, if it is a terminal; output to pipes and files is unchanged."""
     if sys.stdout is None or not sys.stdout.isatty():
         yield
         return
@@ -112,5 +112,5 @@ def on_terminals() -> Iterator[None]:
 
 
 def styled(out: TextIO) -> TextIO:
-    """Where to write text with colours, whose parts have been made ``printable``."""
+    """Stream for coloured text with parts already made ``printable``."""
     return out.terminal if isinstance(out, Screen) else out

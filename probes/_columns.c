@@ -1,5 +1,5 @@
-/* What the checks ask about a whole reading, in one pass over its values: see probes.sampling.columns, which stays the
-   definition. A reading of a hundred processes has 1,600 values of which nearly always none is out of order. */
+/* Questions of the checks about a whole reading, in one pass over its values: see probes.sampling.columns, which stays
+   the definition. A reading of a hundred processes has 1,600 values, and nearly always none is out of order. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

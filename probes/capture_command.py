@@ -35,7 +35,7 @@ tar czf mine.tar.gz mine                           to attach to a report, after 
 
 
 def main(argv: list[str]) -> int:
-    """Entry point of the sub-command; its exit code. Raises CannotCreateError, UsageError."""
+    """Entry point of the sub-command; returns its exit code. Raises CannotCreateError, UsageError."""
     options = _parser().parse_args(argv)
     rename = hasher(secrets.token_bytes(16)) if options.hash_names else None
     try:
@@ -74,7 +74,7 @@ def _capture(directory: str, seconds: int, rename: Rename | None) -> None:
         for path, content in found.contents.items():
             place(os.path.join(directory, name, path), content)
         times[name] = (wall, monotonic)
-        Path(directory, FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # whatever comes next, this much is whole
+        Path(directory, FACTS).write_text(json.dumps(facts, indent=1) + "\n")  # whatever follows, this much is complete
         say(_described(name, found))
     say(f"{directory} is complete; shardpulse replay proc {directory} prints print the resulting samples")
 

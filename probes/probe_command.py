@@ -1,8 +1,8 @@
 """``shardpulse probe``: validates the configuration, then becomes the agent.
 
 Validation needs modules that would cost every probe several megabytes, so this process
-replaces itself (execv) by a bare interpreter that imports the agent only. The resolved
-settings, password included, go through an anonymous file, never through the command line.
+replaces itself (execv) by a bare interpreter that imports only the agent. The resolved
+settings, password included, are passed in an anonymous file, never on the command line.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ systemctl reload shardpulse-probe                   (SIGHUP) after a configurati
 """
 
 _SHORTEST_WAIT = 0.001
-#: What the agent runs: no site module, nothing but the packages that it needs.
-#: -X no_debug_ranges leaves out what only tracebacks point with: 0.6 MB.
+#: Options of the agent's interpreter: no site module, only the packages it needs.
+#: -X no_debug_ranges leaves out data used only for markers in tracebacks: 0.6 MB.
 _FLAGS = ("-I", "-S", "-X", "no_debug_ranges")
 _BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.loop.agent import main;sys.exit(main(int(sys.argv[1])))"
 
@@ -97,11 +97,11 @@ def become_agent(settings: AgentSettings) -> None:
 
 
 def _import_agent(settings: AgentSettings) -> None:
-    """Import what the agent will. What nobody has compiled yet is compiled here: that takes more than a megabyte of
+    """Import the agent's modules. Those not compiled yet are compiled here: that takes more than a megabyte of
     memory, which ends with this process and would stay with the agent."""
     found = [sources.REGISTRY[module.resource_set, module.source] for module in settings.modules]
     names = ["probes.loop.agent", *[source.module for source in found if not source.blocks]]
-    if sys.dont_write_bytecode:  # the agent knows nothing of PYTHONDONTWRITEBYTECODE, nor does this child
+    if sys.dont_write_bytecode:  # the agent ignores PYTHONDONTWRITEBYTECODE, and so does this child
         command = f"import sys;sys.path[:0]=sys.argv[1:];import {', '.join(names)}"
         subprocess.run([sys.executable, *_FLAGS, "-c", command, *import_path()], check=False)
         return
@@ -110,13 +110,13 @@ def _import_agent(settings: AgentSettings) -> None:
 
 
 def import_path() -> list[str]:
-    """The directories that hold this project's packages and hiredis."""
+    """Directories of this project's packages and hiredis."""
     places = [str(Path(__file__).resolve().parents[1]), str(Path(hiredis.__file__).resolve().parents[1])]
     return list(dict.fromkeys(places))
 
 
 def _raise_descriptor_limit() -> None:
-    """Four descriptors per process are kept open: use what the hard limit grants."""
+    """Four descriptors per process are kept open: use all that the hard limit permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 1 << 20 if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -125,7 +125,7 @@ def _raise_descriptor_limit() -> None:
 
 
 def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
-    """The agent's settings. Raises ConfigError, NoInputError, UnavailableError, UsageError."""
+    """Settings of the agent. Raises ConfigError, NoInputError, UnavailableError, UsageError."""
     name = find(options.config) or "configuration"
     check_metrics(settings, {key: [m.name for m in each.metrics] for key, each in RESOURCE_SETS.items()}, name)
     _check_known(settings, name)
@@ -169,18 +169,18 @@ def resolve(settings: Settings, options: argparse.Namespace) -> AgentSettings:
 
 
 def _signing(settings: ProbeSigning, host: str) -> tuple[str, str] | None:
-    """The key of this host. Raises NoInputError, ConfigError."""
+    """Key of this host. Raises NoInputError, ConfigError."""
     if not settings.key_file:
         return None
     key = signing_files.read_host_key(settings.key_file, host)
     return key.number.hex(), key.secret.hex()
 
 
-_SOURCES = {"storage": "fio"}  #: of sets that have one source, not procfs
+_SOURCES = {"storage": "fio"}  #: of sets with one source other than procfs
 
 
 def modules(settings: Settings) -> list[ModuleSettings]:
-    """The enabled modules, sources chosen. Raises ConfigError if there are none."""
+    """The enabled modules with chosen sources. Raises ConfigError if there are none."""
     probe = settings.probe
     found = []
     for name, resource_set in RESOURCE_SETS.items():
@@ -206,7 +206,7 @@ def _options(probe: Probe, name: str) -> dict[str, Any]:
 
 
 def _of_storage(storage: StorageModule) -> dict[str, Any]:
-    """The fields of probes.sources.storage.Options."""
+    """Fields of probes.sources.storage.Options."""
     names = ("path", "size_bytes", "record_sizes", "seconds_per_point", "bytes_per_second", "idle")
     hours, _, minutes = storage.at.partition(":")
     phase = (3600.0 * int(hours) + 60.0 * int(minutes)) % storage.interval_seconds if storage.at else None
@@ -214,7 +214,7 @@ def _of_storage(storage: StorageModule) -> dict[str, Any]:
 
 
 def _check_known(settings: Settings, name: str) -> None:
-    """Refuse what other packages register: the agent runs without them. Raises ConfigError."""
+    """Refuse additions of other packages: the agent runs without them. Raises ConfigError."""
     for check in schema.fields(type(settings.checks)):
         if check not in checks.REGISTRY:
             raise ConfigError(f"{name}: key checks.{check}: the probe runs only the checks of its own package")
@@ -225,7 +225,7 @@ def _check_known(settings: Settings, name: str) -> None:
 
 
 def selection(processes: ProcessesModule, name: str) -> dict[str, Any]:
-    """The fields of probes.processes.discovery.Selection. Raises ConfigError for an unknown user."""
+    """Fields of probes.processes.discovery.Selection. Raises ConfigError for an unknown user."""
     return {
         "every": processes.all,
         "commands": list(processes.commands),
@@ -247,7 +247,7 @@ def _uid(user: str, name: str) -> int:
 
 
 def _compiler(options: argparse.Namespace) -> tuple[str, ...]:
-    """The command that resolves the configuration again, at SIGHUP."""
+    """Command that resolves the configuration again, at SIGHUP."""
     arguments = ["--compile"]
     if options.config:
         arguments += ["--config", os.path.abspath(options.config)]
@@ -264,7 +264,7 @@ def _compiler(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def run() -> None:
-    """The command as a process of its own: errors go to stderr, the exit code is theirs."""
+    """Run the command in its own process: errors go to stderr, and determine the exit code."""
     try:
         code = main(sys.argv[1:])
     except ShardpulseError as error:

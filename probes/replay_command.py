@@ -1,6 +1,6 @@
 """``shardpulse replay``: captured output or /proc files, parsed and checked.
 
-Output is that of vmstat or pidstat.
+The output is that of vmstat or pidstat.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _SUFFIXES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def main(argv: list[str]) -> int:
-    """Entry point of the sub-command; answers its exit code."""
+    """Entry point of the sub-command; returns its exit code."""
     options = _parser().parse_args(argv)
     settings = config.load(options.config)
     config.check_metrics(
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
 
 
 def _replay_proc(options: argparse.Namespace, settings: config.Settings) -> int:
-    """Print what the sources make of a captured /proc; the exit code."""
+    """Print the readings of the sources for a captured /proc; returns the exit code."""
     if options.push:
         raise UsageError("a capture of /proc can only be printed: omit --push")
     watched = Selection.of(selection(settings.probe.processes, options.config or "configuration"))
@@ -113,7 +113,7 @@ def _replay_proc(options: argparse.Namespace, settings: config.Settings) -> int:
 
 
 def _print(readings: Iterator[Replayed]) -> Counter[int]:
-    """Write JSON Lines; the number of samples of each code other than VALID."""
+    """Write JSON Lines; returns the number of samples of each code other than VALID."""
     invalid: Counter[int] = Counter()
     write = sys.stdout.write
     encode = json.JSONEncoder(allow_nan=False, separators=(", ", ": ")).encode
@@ -130,10 +130,10 @@ def _push(
     parser: VmstatParser | PidstatParser,
     readings: Iterator[Replayed],
 ) -> Counter[int]:
-    """Send the readings into the shards; the number of samples of each code other than VALID."""
+    """Send the readings into the shards; returns the number of samples of each code other than VALID."""
     invalid: Counter[int] = Counter()
     shards = with_addresses(settings.shards, options.shards)
-    first = next(readings, None)  # only then the banner is known
+    first = next(readings, None)  # the banner is known only after that
     if first is None:
         return invalid
     banner = parser.banner if isinstance(parser, PidstatParser) else None
@@ -154,7 +154,7 @@ def _push(
 
 
 def _not_empty(readings: Iterator[Replayed], parser: VmstatParser | PidstatParser, name: str) -> Iterator[Replayed]:
-    """The same readings. Raises NoInputError at their end when there was not one line."""
+    """The same readings. Raises NoInputError at their end if there was not one line."""
     yield from readings
     if parser.lines == 0:
         raise NoInputError(f"{name} is empty")

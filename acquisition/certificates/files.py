@@ -12,14 +12,14 @@ from acquisition import private_files
 from acquisition.certificates.making import Pair
 from acquisition.errors import CannotCreateError, DataError, NoInputError
 
-AUTHORITY = "ca"  #: the name of an authority's files in its directory
-_CERTIFICATE_MODE = 0o644  #: certificates are public, and users of other parts read them
+AUTHORITY = "ca"  #: base name of an authority's files in its directory
+_CERTIFICATE_MODE = 0o644  #: certificates are public and read by the users of other parts
 
 
 def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
-    """Make ``name.pem`` and ``name.key``, or neither; the directory is made where it is missing.
+    """Create ``name.pem`` and ``name.key``, or neither; the directory is created if missing.
 
-    Raises CannotCreateError, also when there is either of them: what others rely on is never replaced.
+    Raises CannotCreateError, also if either file exists: files in use are never replaced.
     """
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -40,7 +40,7 @@ def write(pair: Pair, directory: Path, name: str) -> tuple[Path, Path]:
 
 
 def read(directory: Path, name: str = AUTHORITY) -> Pair:
-    """Pair that ``write`` made. Raises NoInputError when a file cannot be read, DataError when it is damaged or
+    """Pair created by ``write``. Raises NoInputError if a file cannot be read, DataError if it is damaged or
     certificate and key do not belong together."""
     certificate, path = read_certificate(directory / f"{name}.pem"), directory / f"{name}.key"
     try:

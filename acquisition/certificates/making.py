@@ -2,10 +2,10 @@
 
 No files are read or written, and the caller supplies the time.
 
-An authority is for one purpose, stated in its extended key usage, which OpenSSL demands of all that it vouches
-for. The nodes of a cluster are servers and clients of each other, whichever of them calls; what answers over HTTP or is
-a database is a server and nothing else. Two authorities keep the certificate of a web server from taking part in the
-cluster bus, which believes any certificate of its authority (Redis, "Cluster bus over TLS").
+An authority has one purpose, stated in its extended key usage, enforced by OpenSSL for all certificates it issues.
+The nodes of a cluster are servers and clients of each other, depending on which one connects; HTTP servers and
+databases are servers only. Separate authorities keep the certificate of a web server out of the cluster bus, which
+trusts any certificate of its authority (Redis, "Cluster bus over TLS").
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PURPOSES = {
     SHARDS: (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH),
     SERVICES: (ExtendedKeyUsageOID.SERVER_AUTH,),
 }
-_EARLIER = timedelta(hours=1)  #: that a certificate begins before it is made: clocks differ
-_LONGEST_COMMON_NAME = 64  #: X.520; clients look at the alternative names only
+_EARLIER = timedelta(hours=1)  #: certificates begin this long before they are made: clocks differ
+_LONGEST_COMMON_NAME = 64  #: X.520; clients check only the alternative names
 _HOSTNAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*", re.I)
 
 
@@ -41,7 +41,7 @@ class Pair(NamedTuple):
 
 
 def authority(purpose: str, now: datetime, days: int) -> Pair:
-    """An authority of its own for one of PURPOSES, which may make no further authorities."""
+    """Create an authority for one of PURPOSES; it cannot issue further authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named(f"shardpulse {purpose} authority {os.urandom(4).hex()}")
     made = (
@@ -56,8 +56,8 @@ def authority(purpose: str, now: datetime, days: int) -> Pair:
 def issue(by: Pair, names: list[str], now: datetime, days: int) -> Pair:
     """A certificate for the purpose of ``by`` and for hosts with these ``names``, or addresses.
 
-    Raises UsageError for an invalid name and for a life beyond the authority's, DataError where ``by`` is no
-    authority of ``authority``.
+    Raises UsageError for an invalid name and for a lifetime beyond the authority's, DataError if ``by`` was not made
+    by ``authority``.
     """
     ends, last = now + timedelta(days=days), by.certificate.not_valid_after_utc
     usage = _authority_usage(by.certificate)
@@ -80,7 +80,7 @@ def issue(by: Pair, names: list[str], now: datetime, days: int) -> Pair:
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:
-    """The names and addresses that a certificate is for; none of an authority."""
+    """Names and addresses in a certificate; empty for an authority."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -89,7 +89,7 @@ def names_of(certificate: x509.Certificate) -> list[str]:
 
 
 def moment(when: datetime) -> str:
-    """A time as people read it."""
+    """A time in readable form."""
     return when.strftime("%Y-%m-%d %H:%M UTC")
 
 

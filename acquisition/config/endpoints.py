@@ -21,29 +21,29 @@ from acquisition.link.trust.credentials import PASSWORD_KEY, Credentials, ours
 
 
 def directory(settings: Shards) -> Path:
-    """Where the state of local shards lives: as configured, else a directory of this user."""
+    """State directory of local shards: as configured, else a directory of this user."""
     return Path(settings.directory).absolute() if settings.directory else state_directory.default()
 
 
 def seeds(settings: Shards) -> Seeds:
-    """The configured addresses, else the shards that ``shardpulse shards up`` started on this machine."""
+    """The configured addresses, else the shards started by ``shardpulse shards up`` on this machine."""
     if settings.addresses:
         return [parse_address(text) for text in settings.addresses]
     return LocalShards(str(directory(settings)))
 
 
 def check(settings: Shards) -> None:
-    """Raise ConfigError when the state of local shards is not to be believed; there may be none yet."""
+    """Raise ConfigError if the state of local shards is not trusted; it may be missing."""
     with contextlib.suppress(ShardError):
         look(seeds(settings))
 
 
 def credentials(settings: Shards) -> Credentials:
-    """User and password: those of the configuration; without any, those of this machine's shards where these are meant.
+    """User and password from the configuration; without any, those of this machine's shards if these are meant.
 
-    Raises NoInputError when the password file cannot be read or is empty, ConfigError when it is another user's or
-    others may read it, or when ``tls_ca`` is no file of certificates or others may write it, AdmissionError when an
-    address is another machine's and there is no ``tls_ca`` or no password.
+    Raises NoInputError if the password file cannot be read or is empty, ConfigError if it belongs to another user or
+    others may read it, or if ``tls_ca`` is not a file of certificates or others may write it, AdmissionError if an
+    address is on another machine and there is no ``tls_ca`` or no password.
     """
     found = _credentials(settings)
     if not admission.suffices(found):
@@ -52,8 +52,8 @@ def credentials(settings: Shards) -> Credentials:
 
 
 def _check_local(addresses: Sequence[Address]) -> None:
-    """Raise AdmissionError for a shard of another machine. A name that nobody knows now is looked up again, and asked
-    for the same, when it is called."""
+    """Raise AdmissionError for a shard on another machine. A name that does not resolve now is looked up again, and
+    checked in the same way, on connection."""
     for address in addresses:
         try:
             found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
@@ -64,7 +64,7 @@ def _check_local(addresses: Sequence[Address]) -> None:
 
 
 def _leads_here(host: str) -> bool:
-    return admission.is_loopback(host) or host in ("0.0.0.0", "::")  # a connection to no address is one to loopback
+    return admission.is_loopback(host) or host in ("0.0.0.0", "::")  # the unspecified address leads to loopback
 
 
 def _credentials(settings: Shards) -> Credentials:
@@ -95,10 +95,10 @@ def _owners(settings: Shards) -> tuple[int, ...]:
 
 
 def _local(settings: Shards) -> Credentials | None:
-    """Credentials of this machine's shards, if addresses are named and all are theirs."""
+    """Credentials of this machine's shards, if addresses are configured and all are theirs."""
     if not settings.addresses:
-        return None  # who looks for local shards is told with them
-    with contextlib.suppress(ShardpulseError):  # there are none, or they are not to be believed: then not these
+        return None  # the look-up of local shards finds them as well
+    with contextlib.suppress(ShardpulseError):  # none there, or not trusted: then no credentials
         found = LocalShards(str(directory(settings))).look()
         if {parse_address(text) for text in settings.addresses} <= set(found.addresses):
             return found.credentials
@@ -106,7 +106,7 @@ def _local(settings: Shards) -> Credentials | None:
 
 
 def connect(settings: Shards) -> Cluster:
-    """A Cluster for these settings; it connects when it is first used."""
+    """A Cluster for these settings; it connects on first use."""
     return Cluster(seeds(settings), credentials(settings), settings.timeout_seconds)
 
 

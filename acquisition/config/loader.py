@@ -1,9 +1,9 @@
 """Loader of the configuration: one TOML file, parsed once into frozen values.
 
-A file is looked for in this order: the path that is given (``--config``),
+Search order of the file: the given path (``--config``),
 ``$SHARDPULSE_CONFIG``, ``/etc/shardpulse/shardpulse.toml``; without any, the
-defaults of ``acquisition.config.settings`` hold. A file that was named must exist. An
-empty file is refused, because it is what a failed write leaves behind; a file with
+defaults of ``acquisition.config.settings`` apply. A file that was named must exist. An
+empty file is refused, because a failed write leaves one behind; a file with
 only a comment means the defaults.
 """
 
@@ -42,10 +42,10 @@ SYSTEM_PATH = "/etc/shardpulse/shardpulse.toml"
 
 
 def load(path: str | None = None) -> Settings:
-    """The settings from ``path``, or from the first place of the search order.
+    """Settings from ``path``, or from the first file of the search order.
 
-    Raises NoInputError when a named file cannot be read or is empty, ConfigError when others may write it, and naming
-    file, line and key when its content is not acceptable.
+    Raises NoInputError if a named file cannot be read or is empty, ConfigError if others may write it, and, naming
+    file, line and key, if its content is invalid.
     """
     found = find(path)
     if found is None:
@@ -67,7 +67,7 @@ def load(path: str | None = None) -> Settings:
 
 
 def find(path: str | None = None) -> str | None:
-    """The file that ``load`` reads, or None where the defaults hold."""
+    """File that ``load`` reads, or None if the defaults apply."""
     named = path or os.environ.get(ENVIRONMENT)
     if named:
         return named
@@ -75,7 +75,7 @@ def find(path: str | None = None) -> str | None:
 
 
 def parse(text: str, name: str = "configuration") -> Settings:
-    """The settings in TOML ``text``; ``name`` is what messages call it. Raises ConfigError."""
+    """Settings from TOML ``text``; messages call it ``name``. Raises ConfigError."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -93,10 +93,10 @@ def parse(text: str, name: str = "configuration") -> Settings:
 
 
 def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name: str = "configuration") -> None:
-    """Check every metric that is named in ``settings``. Raises ConfigError for an unknown one.
+    """Check every metric named in ``settings``. Raises ConfigError for an unknown one.
 
-    ``known`` maps the resource sets of [probe] to their metrics; this
-    package knows none, so commands that do call this.
+    ``known`` maps the resource sets of [probe] to their metrics. This
+    package knows none, so commands that know them call this.
     """
     every = sorted({metric for metrics in known.values() for metric in metrics})
     probe = settings.probe
@@ -114,9 +114,9 @@ def check_metrics(settings: Settings, known: Mapping[str, Collection[str]], name
 
 
 def check_kernels(settings: Settings, known: Collection[str], name: str = "configuration") -> None:
-    """Check every kernel that is named in ``settings``. Raises ConfigError for one that is not ``known``.
+    """Check every kernel named in ``settings``. Raises ConfigError for one that is not ``known``.
 
-    Nothing is known where the package with the filter is not installed; then nothing is refused.
+    If the package with the filter is not installed, no kernel is known and none is refused.
     """
     for kernel in settings.filter.kernels:
         if known and kernel not in known:
@@ -124,11 +124,11 @@ def check_kernels(settings: Settings, known: Collection[str], name: str = "confi
 
 
 KeyPath = tuple[str, ...]
-_LIMITS_DEPTH = 3  #: of checks.CHECK.PARAMETER, below which limits by metric lie
+_LIMITS_DEPTH = 3  #: depth of checks.CHECK.PARAMETER, which contains the limits by metric
 
 
 def _choices(path: KeyPath) -> str:
-    """The words that a key may be, where it may only be some."""
+    """Permitted words of a key that is limited to some."""
     kind = schema.of(path, Settings)
     return f"; expected one of {', '.join(map(str, kind.choices))}" if kind and kind.choices else ""
 
@@ -165,7 +165,7 @@ def _problems(settings: Settings, document: dict[str, Any]) -> Iterator[tuple[Ke
 
 
 def _limits(settings: Settings) -> Iterator[tuple[KeyPath, dict[str, tuple[float, float]]]]:
-    """The parameters of checks that are limits by metric."""
+    """Parameters of checks that are limits by metric."""
     for check in schema.fields(type(settings.checks)):
         table = getattr(settings.checks, check)
         for key in schema.fields(type(table)):
@@ -218,7 +218,7 @@ def _numbers(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, float]]:
 
 
 def _place(name: str, text: str, path: KeyPath) -> str:
-    """``FILE line N: key a.b.c``, without the line where the text does not show it."""
+    """``FILE line N: key a.b.c``, without the line if it is not found in the text."""
     if not path:
         return name
     line = _line_of(text, path)
@@ -226,7 +226,7 @@ def _place(name: str, text: str, path: KeyPath) -> str:
 
 
 def _line_of(text: str, path: KeyPath) -> int | None:
-    """The line that sets ``path``, found by table headers and keys as people write them."""
+    """Line that sets ``path``, found by table headers and keys as commonly written."""
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[+([^\]]+)\]", line)

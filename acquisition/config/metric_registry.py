@@ -1,10 +1,10 @@
 """Installed metrics and kernels, found through entry points.
 
-This package knows none by itself.
+This package registers none itself.
 
-The group ``shardpulse.validators`` names what knows of registries beside those of ``acquisition.plugins``: called with
-``(settings, name)`` it raises ConfigError for what is registered nowhere, and its ``choices()`` list valid keys.
-Unlike ``acquisition.config.loader`` this imports all packages that define them.
+The group ``shardpulse.validators`` names objects that know registries beside ``acquisition.plugins``: called with
+``(settings, name)``, one raises ConfigError for unregistered names; its ``choices()`` are the valid names by key.
+Unlike ``acquisition.config.loader``, this module imports all packages that define them.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ VALIDATORS = "shardpulse.validators"
 
 
 def registered() -> dict[str, list[str]]:
-    """Resource set -> names of its metrics, of every installed package."""
+    """Map from resource set to the names of its metrics, over all installed packages."""
     sets = plugins.registered(plugins.METRICS)
     return {name: [metric.name for metric in found.metrics] for name, found in sets.items()}
 
 
 def set_names() -> Mapping[int, str]:
-    """The resource sets of the installed packages by number; others keep their number."""
-    with contextlib.suppress(Exception):  # a package that is broken must not hide the condition of the pipeline
+    """Resource sets of the installed packages by number; others keep their number."""
+    with contextlib.suppress(Exception):  # a broken package must not hide the condition of the pipeline
         return {resource_set_id(name): name for name in registered()}
     return {}
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """Key -> the names that it may be, of every installed package."""
+    """Map from key to its permitted names, over all installed packages."""
     return {key: names for check in _validators() for key, names in check.choices().items()}
 
 
 def load_checked(path: str | None = None) -> config.Settings:
-    """``config.load`` that refuses unknown metrics, kernels and rules as well, naming key and name (ConfigError)."""
+    """``config.load`` that also refuses unknown metrics, kernels and rules, naming key and name (ConfigError)."""
     settings = config.load(path)
     name = config.find(path) or "configuration"
     config.check_metrics(settings, registered(), name)

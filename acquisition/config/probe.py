@@ -1,7 +1,7 @@
 """Probe settings: [probe], [probe.*] and [checks] of shardpulse.toml.
 
-Tables of checks and names of sources come from installed packages, through entry points like everything in
-``acquisition.plugins``; without the package with the probe there are no checks, and ``auto`` is the only source.
+Tables of checks and names of sources come from installed packages, through entry points as in
+``acquisition.plugins``; without the package of the probe there are no checks, and ``auto`` is the only source.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ProbeSigning(Table):
     ] = ""
 
 
-#: A period in seconds between two ticks.
+#: Period between two ticks in seconds.
 Interval = Annotated[
     float,
     Meta(

@@ -1,7 +1,7 @@
 """Schema of shardpulse.toml: types and limits from annotations, validation.
 
-All of it is the standard library's: where only a probe runs, nothing but hiredis is installed. The words of refusals
-are msgspec's, which describes the documents of other parts; a test compares them (docs/decisions/0107).
+It uses only the standard library: a machine with only a probe has nothing but hiredis installed. Error messages use
+the words of msgspec, which describes the documents of other parts; a test compares them (docs/decisions/0107).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import get_type_hints as hints
 
 
 class Meta(NamedTuple):
-    """Limits of a value, and what it means; lengths are of strings and lists."""
+    """Limits and meaning of a value; lengths are those of strings and lists."""
 
     description: str = ""
     gt: float | None = None
@@ -40,7 +40,7 @@ class Meta(NamedTuple):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Table:
-    """Base of all tables: every subclass is a frozen dataclass with named arguments only."""
+    """Base of all tables: every subclass is a frozen dataclass with keyword-only arguments."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -52,16 +52,16 @@ T = TypeVar("T", bound=Table)
 
 
 class Kind(NamedTuple):
-    """Kind of a value: a ``base`` (a type of values, a Table, Literal or Union), what it holds, its limits."""
+    """Kind of a value: a ``base`` (a type of values, a Table, Literal or Union), its contents, its limits."""
 
     base: Any
     inner: tuple[Kind, ...] = ()
     limits: Meta = Meta()
-    choices: tuple[Any, ...] = ()  #: of Literal
+    choices: tuple[Any, ...] = ()  #: for Literal
 
 
 class Mismatch(Exception):
-    """A value that is not what its key may hold: which key, and why in a sentence without its place."""
+    """Value that its key does not permit: the key, and the reason as a sentence without the key."""
 
     def __init__(self, path: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ _FIELDS: dict[type[Table], Mapping[str, Kind]] = {}
 
 
 def fields(table: type[Table]) -> Mapping[str, Kind]:
-    """The keys of a table in their order."""
+    """Keys of a table in their order."""
     if table not in _FIELDS:
         found = hints(table, include_extras=True)
         _FIELDS[table] = {name: _kind(found[name]) for name in table.__dataclass_fields__}
@@ -80,7 +80,7 @@ def fields(table: type[Table]) -> Mapping[str, Kind]:
 
 
 def convert(document: Mapping[str, Any], table: type[T]) -> T:
-    """A table of what TOML holds. Raises Mismatch; keys that the table does not have are left to the caller."""
+    """Table from TOML data. Raises Mismatch; unknown keys are left to the caller."""
     made = _converted(document, Kind(table), ())
     assert isinstance(made, table)
     return made
@@ -103,7 +103,7 @@ def is_table(kind: Kind) -> bool:
 
 
 def unknown_keys(value: object, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Keys of ``value`` that its Table does not have, each with the ones that it has."""
+    """Keys of ``value`` that its Table does not have, each with the known ones."""
     if not is_table(kind) or not isinstance(value, dict):
         return
     known = fields(kind.base)
@@ -127,7 +127,7 @@ def _kind(hint: Any) -> Kind:
     return Kind(Union if base is UnionType else base, tuple(map(_kind, inner)))
 
 
-#: How messages call what TOML holds.
+#: Names of TOML types in messages.
 _NAMES: dict[type, str] = {dict: "object", list: "array", tuple: "array"}
 
 
@@ -171,7 +171,7 @@ def _filled(value: Any, kind: Kind, path: tuple[str, ...]) -> Any:
 
 
 def _member(value: Any, kind: Kind, path: tuple[str, ...]) -> Kind:
-    """The member of a union that a value is of."""
+    """Member of a union that a value belongs to."""
     members = {member.base: member for member in kind.inner}
     if type(value) is int and int not in members and float in members:
         return members[float]

@@ -1,7 +1,7 @@
 """Settings with defaults, limits and meanings: the schema of shardpulse.toml.
 
-One frozen Struct per TOML table. The limits and the descriptions stand in the
-annotations, so that validation and the reference that ``shardpulse config`` prints
+One frozen Struct per TOML table. Limits and descriptions are in the
+annotations, so that validation and the reference printed by ``shardpulse config``
 come from one place. No secret has a default; everything binds to loopback.
 """
 
@@ -55,7 +55,7 @@ class FilterLimits(Table):
 
     @property
     def sizes(self) -> Limits:
-        """The same as filters and archivers apply it."""
+        """The same limits, as applied by filters and archivers."""
         return Limits(**asdict(self))
 
 

@@ -1,6 +1,6 @@
 """Configuration as commented TOML, as printed by ``shardpulse config``.
 
-It is made from the schema, so it names every key, and it reads back as the same settings.
+It is generated from the schema, so it names every key, and it reads back as the same settings.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _WIDTH = 100
 
 
 def render(settings: Settings, choices: Mapping[str, Sequence[str]] = MappingProxyType({})) -> str:
-    """All tables of ``settings`` with what each key means, what it may be and what it is; ``choices`` are the
-    names that packages have registered, by key."""
+    """All tables of ``settings`` with meaning, permitted values and value of each key; ``choices`` are the names
+    registered by packages, by key."""
     head = [
         "# shardpulse.toml: all keys with their values; an omitted key has its default.",
         "# Search order: --config FILE, $SHARDPULSE_CONFIG, /etc/shardpulse/shardpulse.toml.",
@@ -86,7 +86,7 @@ def _toml(value: object) -> str:
     if isinstance(value, int | float):
         return _number(value) if math.isfinite(value) else str(value)
     if isinstance(value, str):
-        # JSON's escapes are TOML's too, except that TOML has no surrogates and wants DEL escaped
+        # JSON escapes are valid in TOML, except that TOML has no surrogates and requires DEL to be escaped
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         pairs = (f"{_key(str(key))} = {_toml(inner)}" for key, inner in value.items())

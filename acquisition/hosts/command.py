@@ -32,11 +32,11 @@ shardpulse hosts                                     name, id, state, time of la
 shardpulse hosts --json | jq -r '.[] | select(.state == "expired") | .name'
 shardpulse hosts forget web-3                        remove a decommissioned host
 """
-_PAUSE = 0.5  #: seconds between two looks at a host that may still send
+_PAUSE = 0.5  #: seconds between two checks of a host that may still send
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; answers its exit code."""
+    """Run the command; returns its exit code."""
     options = _parser().parse_args(argv)
     if options.action and not options.names:
         raise UsageError("expected host names: `shardpulse hosts forget NAME...`")
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 
 def _forget(cluster: Cluster, names: Sequence[str], down_after: float, until: float) -> None:
-    """Forget all of these hosts, or none, as soon as nothing comes from them; until then (monotonic) at most."""
+    """Forget all of these hosts, or none, once they have stopped sending; wait until ``until`` (monotonic) at most."""
     layout = read_layout(cluster)
     while True:
         found = forgetting.read(cluster, layout, down_after)

@@ -1,8 +1,8 @@
 """Removal of a host from the shards, in one transaction in its partition.
 
-Every writer to a partition leaves a fresh commit id, so the worker that holds the partition sees another one than its
-own and loads again what the shard holds: the host without its positions, names and account. The positions become
-dormant, as those of a host that has expired: if it ever comes back it goes on counting.
+Every writer to a partition leaves a fresh commit id, so the worker that holds the partition sees a foreign one and
+reloads the state in the shard: the host without its positions, names and account. The positions become dormant, as
+those of an expired host: if it ever comes back, it continues counting.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.position import ENDED, Position
 
 SENDS, SILENT, STOPPED, EXPIRED = "sends", "silent", "stopped", "expired"
-_ATTEMPTS = 200  #: a partition is committed a hundred times a second at most
+_ATTEMPTS = 200  #: a partition is committed at most a hundred times a second
 
 
 class Listed(NamedTuple):
     """A host. ``state``: SENDS, SILENT for ``down_after`` seconds, STOPPED in order, or EXPIRED. ``last`` is when its
-    newest samples were taken, in seconds since 1970, 0.0: none ever were."""
+    newest samples were taken, in seconds since 1970; 0.0 if there are none."""
 
     host: int
     name: str
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
 
 def read(cluster: Cluster, layout: Layout, down_after: float) -> list[Listed]:
-    """All hosts that the shards know, by name. Raises ShardError, TemporaryError and PermissionRefused."""
+    """All hosts known to the shards, by name. Raises ShardError, TemporaryError and PermissionRefused."""
     commands = [
         (keys.applied(tag), command)
         for tag in layout.tags
@@ -64,12 +64,12 @@ def _by_host(rows: Sequence[bytes]) -> dict[int, list[Position]]:
             try:
                 sets.append(position.decode(data))
             except FrameError:
-                continue  # `status` names it
+                continue  # reported by `status`
     return hosts
 
 
 def _judged(host: int, sets: Sequence[Position], before: float) -> Listed:
-    """A host that is silent if nothing of it is newer than ``before``, or than three of its intervals."""
+    """A host, silent if it has nothing newer than ``before``, or than three of its intervals."""
     last = max((one.wall for one in sets), default=0.0)
     patience = 3.0 * min((one.interval for one in sets), default=0.0)
     ended = bool(sets) and all(one.flags & ENDED for one in sets)
@@ -77,7 +77,7 @@ def _judged(host: int, sets: Sequence[Position], before: float) -> Listed:
 
 
 def _name(host: int, data: Any) -> str:
-    """The name in its probe's status; its id where it has none."""
+    """Name in its probe's status, else its id."""
     try:
         return status.decode(data).host_name if isinstance(data, bytes) else f"{host:016x}"
     except FrameError:
@@ -89,9 +89,9 @@ def _pairs(rows: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def chosen(hosts: Sequence[Listed], names: Sequence[str]) -> list[Listed]:
-    """The hosts of these names or ids in hexadecimal.
+    """Hosts with these names or ids in hexadecimal.
 
-    Raises DataError for one that there is not, TemporaryError for one that sends: it would come back at once."""
+    Raises DataError for an unknown one, TemporaryError for one that sends: it would come back at once."""
     found: Mapping[str, list[Listed]] = {
         name: [one for one in hosts if name in (one.name, f"{one.host:016x}") or one.host == host_id(name)]
         for name in names
@@ -105,7 +105,7 @@ def chosen(hosts: Sequence[Listed], names: Sequence[str]) -> list[Listed]:
 
 
 def forget(cluster: Cluster, layout: Layout, host: int) -> None:
-    """Take a host off the shards. Raises ShardError, TemporaryError and PermissionRefused."""
+    """Remove a host from the shards. Raises ShardError, TemporaryError and PermissionRefused."""
     tag = layout.tag_of(host)
     with closing(cluster.connect(cluster.owner(keys.commit(tag)))) as connection:
         for _ in range(_ATTEMPTS):

@@ -1,8 +1,8 @@
 """Cluster of shards: owners of slots, calls and batches of calls that follow them.
 
-Cross-slot commands do not exist in a Redis Cluster, so a caller names a key with every
-command; ``gather`` groups commands by shard and sends one pipeline to each. MOVED makes
-the map be read again, ASK is followed once.
+Redis Cluster has no cross-slot commands, so a caller names a key with every
+command; ``gather`` groups commands by shard and sends one pipeline to each. After MOVED
+the slot map is read again; ASK is followed once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from acquisition.link.trust.credentials import Credentials
 from acquisition.wire import keys
 
 _ROUNDS = 4
-#: A key that a command is about, and the command.
+#: The key of a command, and the command.
 Command = tuple[str, tuple[Any, ...]]
 
 
@@ -33,14 +33,14 @@ class Route(NamedTuple):
 
 
 class Batch:
-    """Commands for ``Cluster.ask`` and ``gather``. Keep it to ask the same repeatedly: the commands are
-    packed and sorted by shard once for each map of slots."""
+    """Commands for ``Cluster.ask`` and ``gather``. Keep one to repeat the same commands: they are
+    packed and sorted by shard once per slot map."""
 
     def __init__(self, commands: Sequence[Command]) -> None:
         self.commands = commands
-        self.stripes: list[Stripe] | None = None  #: the map that it is sorted by
+        self.stripes: list[Stripe] | None = None  #: the map used for sorting
         self.routes: list[Route] = []
-        self.unowned: list[tuple[int, int]] = []  #: command and slot, where nobody owns that
+        self.unowned: list[tuple[int, int]] = []  #: command and slot, for slots without an owner
 
     def route(self, stripes: list[Stripe], owner_of: Callable[[int], Address | None]) -> None:
         """Sort by shard."""
@@ -84,8 +84,8 @@ class Cluster:
         self._connections.clear()
 
     def connect(self, address: Address) -> Connection:
-        """A new connection of the caller's own to one shard. Raises ShardError when it cannot be reached, or when
-        its port is no longer that of a local shard of the same cluster."""
+        """A new connection to one shard, owned by the caller. Raises ShardError if it cannot be reached, or if
+        its port no longer belongs to a local shard of the same cluster."""
         credentials = self._credentials
         if isinstance(self._seeds, LocalShards):
             found = self._seeds.look()
@@ -95,22 +95,22 @@ class Cluster:
         return Connection(address, credentials, self._timeout)
 
     def another(self) -> Cluster:
-        """A Cluster of the same shards with connections of its own: one thread, one Cluster."""
+        """A Cluster of the same shards with its own connections: one thread, one Cluster."""
         seeds = self._seeds if isinstance(self._seeds, LocalShards) else self._known()
         return Cluster(seeds, self._credentials, self._timeout)
 
     def refresh(self) -> None:
-        """Read the map of slots again from the first shard that answers, and may be asked. Raises AdmissionError or
-        PermissionRefused when none may."""
+        """Read the slot map again from the first shard that answers and may be asked. Raises AdmissionError or
+        PermissionRefused if none may."""
         errors: list[str] = []
         refused: AdmissionError | PermissionRefused | None = None
-        for address in sorted(self._known(), key=lambda one: one not in self._connections):  # those that answer first
+        for address in sorted(self._known(), key=lambda one: one not in self._connections):  # connected shards first
             try:
                 self._stripes = parse_slots(self._connection(address).call("CLUSTER", "SLOTS"), address)
-            except AdmissionError as error:  # the map names it, and another seed may know of a better one
+            except AdmissionError as error:  # the map names it, and another seed may know a better one
                 refused = error
                 continue
-            except PermissionRefused as error:  # another shard may know this user, or let it ask
+            except PermissionRefused as error:  # another shard may know this user, or permit it
                 self._drop(address)
                 refused = refused or error
                 continue
@@ -126,14 +126,14 @@ class Cluster:
         raise refused or ShardError("no shard answers: " + "; ".join(errors))
 
     def is_replaced(self) -> bool:
-        """Whether ``shards up`` has made another cluster on this machine since the map of slots was read."""
+        """Whether ``shards up`` has made another cluster on this machine since the slot map was read."""
         try:
             return isinstance(self._seeds, LocalShards) and self._seeds.look().instance != self.instance
         except ShardpulseError:
             return False
 
     def _known(self) -> list[Address]:
-        """Shards that can be asked: of local ones only those in the state file."""
+        """Shards that can be asked; of local ones only those in the state file."""
         if not isinstance(self._seeds, LocalShards):
             return list(dict.fromkeys([*(owner for _, _, owner in self._stripes), *self._seeds]))
         try:
@@ -158,7 +158,7 @@ class Cluster:
         return list(dict.fromkeys(owner for _, _, owner in self._stripes))
 
     def owner(self, key: str) -> Address:
-        """The shard that owns a key's slot. Raises TemporaryError when none does."""
+        """The shard that owns a key's slot. Raises TemporaryError if none does."""
         if not self._stripes:
             self.refresh()
         slot = keys.slot_of(key)
@@ -169,7 +169,7 @@ class Cluster:
         return address
 
     def known_owner(self, key: str) -> Address | None:
-        """The same as far as it is known: nothing is read."""
+        """As ``owner``, without reading anything; None if unknown."""
         return self._owner_of(keys.slot_of(key))
 
     def call(self, key: str, *command: Any) -> Any:
@@ -180,10 +180,10 @@ class Cluster:
         """Many (key, command) pairs, one pipeline per shard; replies in order, errors as values.
 
         Redirected commands are sent again to their new owner. A shard that cannot be
-        reached yields its ShardError as the value of each of its commands, one that does not let this user in its
-        PermissionRefused, a slot that nobody owns a TemporaryError; all make the next call read the map again: another
-        shard may have taken over. Raises ShardError only when no shard answers at all, PermissionRefused when none that
-        answers lets this user in.
+        reached yields its ShardError as the value of each of its commands, one that refuses this user its
+        PermissionRefused, a slot without an owner a TemporaryError; after these the next call reads the map again:
+        another shard may have taken over. Raises ShardError only if no shard answers at all, PermissionRefused if all
+        that answer refuse this user.
         """
         whole = asked if isinstance(asked, Batch) else Batch(asked)
         replies: list[Any] = [None] * len(whole.commands)
@@ -201,7 +201,7 @@ class Cluster:
         return replies
 
     def prepare(self, batch: Batch) -> None:
-        """Sort a batch by the shards as they are now. Raises ShardError when none says who they are."""
+        """Sort a batch by the current shards. Raises ShardError if no shard returns a map."""
         if self._doubtful:
             with contextlib.suppress(ShardError):
                 self.refresh()
@@ -211,7 +211,7 @@ class Cluster:
             batch.route(self._stripes, self._owner_of)
 
     def _follow(self, batch: Batch, answers: list[Any]) -> list[Any]:
-        """Repeat commands for partitions that are on their way to another shard, there."""
+        """Repeat commands for partitions that are being migrated, on their new shard."""
         for address, indexes, _ in batch.routes:
             for index in indexes:
                 answer = answers[index]
@@ -222,7 +222,7 @@ class Cluster:
         return answers
 
     def ask(self, batch: Batch) -> list[Any]:
-        """As ``gather``, in one round: each shard answers in order, and a redirection is an error as others are."""
+        """As ``gather``, in one round: each shard answers in order, and a redirection is an error like any other."""
         self.prepare(batch)
         replies: list[Any] = [None] * len(batch.commands)
         for index, slot in batch.unowned:
@@ -243,7 +243,7 @@ class Cluster:
         return self._stripes[place][2]
 
     def _exchange(self, routes: Sequence[Route]) -> dict[Address, list[Any]]:
-        """One pipeline to each shard, all sent before the first reply is awaited: shards work side by side."""
+        """One pipeline to each shard, all sent before the first reply is awaited: shards work in parallel."""
         answers: dict[Address, list[Any]] = {}
         try:
             for address, indexes, payload in routes:
@@ -259,7 +259,7 @@ class Cluster:
                     answers[address] = connection.receive_many(len(indexes))
                 except ShardError as error:
                     answers[address] = self._failed(address, error, len(indexes))
-        except BaseException:  # replies that nobody will read must not be taken for those of a later call
+        except BaseException:  # unread replies must not be taken for those of a later call
             self._doubtful = True
             for route in routes:
                 self._drop(route.address)

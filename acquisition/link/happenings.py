@@ -2,9 +2,9 @@
 
 There is one stream per partition, which the archive reads.
 
-A service reports a state under a name (``hot:HOST``, ``worker``). A script in the shard compares it with the state
-reported last and appends to the stream only where it differs, so several services record each change once, and one
-that restarts goes on where the last one stopped.
+A service reports a state under a name (``hot:HOST``, ``worker``). A script in the shard compares it with the last
+reported state and appends to the stream only if it differs, so several services record each change once, and a
+restarted one continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from acquisition.link.cluster import Cluster, Command
 from acquisition.link.resp import raise_for
 from acquisition.wire import keys
 
-#: A host claims VMs of others, recorded once a minute while it lasts; and it does so no longer.
+#: A host claims VMs of others, recorded once a minute while it lasts; and the end of that.
 CONFLICT, CONFLICT_OVER = "conflict", "conflict_over"
-#: A VM has another name since it migrated, or the uuid of another VM; recorded once a minute while it is so.
+#: A VM has another name since it migrated, or the uuid of another VM; recorded once a minute while it lasts.
 VM_RENAMED, VM_COPIED = "vm_renamed", "vm_copied"
-#: Its vCPUs run on two hosts at once, recorded once a minute while they do; and they do so no longer.
+#: The vCPUs of a VM run on two hosts at once, recorded once a minute while they do; and the end of that.
 VM_TWICE, VM_ONCE = "vm_runs_twice", "vm_runs_once"
-MISNAMED = "misnamed"  #: the tables of a host give it the name of another one
-_KEEP_ENTRIES = 1000  #: of a partition
+MISNAMED = "misnamed"  #: the tables of a host give it the name of another host
+_KEEP_ENTRIES = 1000  #: per partition
 _KEEP_MILLISECONDS = 30 * 86_400_000
 #: KEYS: stream, hash of the last states; ARGV: name, state, when, turn, entries kept, milliseconds kept, fields.
 _SCRIPT = """
@@ -53,16 +53,16 @@ return 1
 
 
 class Turn(StrEnum):
-    """How a state is compared with the one reported last."""
+    """Comparison of a state with the last reported one."""
 
-    CHANGE = "change"  #: another one than before
+    CHANGE = "change"  #: differs from the last one
     BEGIN = "begin"  #: there was none
-    REMEMBER = "remember"  #: the same, recorded later than it was seen: unless another one has recorded its end since
-    END = "end"  #: there was one, and now there is none
+    REMEMBER = "remember"  #: as BEGIN, recorded later than it was seen: unless its end has been recorded since
+    END = "end"  #: there was one, and now there is not
 
 
 class Happening(NamedTuple):
-    """An event to record. Without a ``kind`` the state is kept and nothing appended."""
+    """An event to record. Without ``kind``, the state is kept and nothing is appended."""
 
     name: str
     state: str
@@ -74,7 +74,7 @@ class Happening(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Appended event; ``before`` is the state that it replaced, ``time`` is the shard's."""
+    """Appended event; ``before`` is the state it replaced, ``time`` is the shard's."""
 
     time: float
     kind: str
@@ -84,7 +84,7 @@ class Entry(NamedTuple):
 
 
 def commands(tag: str, happened: Sequence[Happening]) -> list[Command]:
-    """The commands that record the events of one partition, for ``Cluster.gather``."""
+    """Commands for ``Cluster.gather`` that record the events of one partition."""
     stream, hash_of = keys.events(tag), keys.told(tag)
     made: list[Command] = []
     for one in happened:
@@ -96,7 +96,7 @@ def commands(tag: str, happened: Sequence[Happening]) -> list[Command]:
 
 
 def appended(tag: str, kind: str, details: Mapping[str, Any], host: str = "") -> list[Command]:
-    """The commands that record an event that only one part can see: compared with nothing. ``host`` in 16 hex
+    """Commands that record an event visible to one part only, without comparison. ``host`` in 16 hex
     digits."""
     stream = keys.events(tag)
     fields = ("before", "", "kind", kind, "host", host, "details", json.dumps(details))
@@ -105,7 +105,7 @@ def appended(tag: str, kind: str, details: Mapping[str, Any], host: str = "") ->
 
 
 def read_told(cluster: Cluster, tags: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Last reported states, by tag and name. Raises ShardError and what a shard answers."""
+    """Last reported states, by tag and name. Raises ShardError and errors answered by a shard."""
     names = [keys.told(tag) for tag in tags]
     found: dict[str, dict[str, str]] = {}
     for tag, reply in zip(tags, cluster.gather([(name, ("HGETALL", name)) for name in names]), strict=True):
@@ -129,7 +129,7 @@ def decode(entry: bytes, fields: Any) -> Entry | None:
 
 
 def _is_text(made: Entry) -> bool:
-    """Whether databases take all of it: no NUL, and no half of a pair of surrogates, which ``jsonb`` refuses."""
+    """Whether databases accept all of it: no NUL, and no lone surrogate, which ``jsonb`` refuses."""
     try:
         said = json.dumps([made.kind, made.before, made.details], ensure_ascii=False)
         return b"\\u0000" not in said.encode()

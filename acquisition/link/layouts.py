@@ -9,7 +9,7 @@ from acquisition.wire import keys
 from acquisition.wire.layout import Layout, decode, encode
 from acquisition.wire.records import record_format
 
-#: Seconds in which shards that are being started get their layout: they answer before it is written.
+#: Seconds until starting shards must have their layout: they answer before it is written.
 LAYOUT_SECONDS = 10.0
 
 
@@ -19,7 +19,7 @@ def write_layout(
     keep_ticks: int = keys.DEFAULT_KEEP_TICKS,
     record_format: int = record_format.NEWEST,
 ) -> None:
-    """Store the layout of a new cluster, and that all partitions began with it; what is there is never changed."""
+    """Store the layout of a new cluster, and that all partitions began with it; existing values are never changed."""
     layout = Layout(partitions, keep_ticks, record_format)
     for reply in cluster.gather([(keys.began(tag), began_command(tag, 0.0)) for tag in layout.tags]):
         raise_for(reply)
@@ -27,26 +27,26 @@ def write_layout(
 
 
 def restore_layout(cluster: Cluster, layout: Layout) -> None:
-    """Store the layout of a cluster again where it may have been lost."""
+    """Store the layout of a cluster again wherever it may have been lost."""
     for reply in cluster.gather([(copy, layout_command(copy, layout)) for copy in keys.layouts()]):
         raise_for(reply)
 
 
 def layout_command(copy: str, layout: Layout) -> tuple[str, ...]:
-    """The command that stores a copy of the layout where it is missing."""
+    """Command that stores a copy of the layout if it is missing."""
     return ("SET", copy, encode(layout), "NX")
 
 
 def began_command(tag: str, now: float) -> tuple[str, ...]:
-    """The command that notes since when a partition holds anything, where that is not known: 0.0 if with the layout."""
+    """Command that notes since when a partition holds anything, if that is unknown: 0.0 if with the layout."""
     return ("SET", keys.began(tag), str(int(now * 1000.0)), "NX")
 
 
 def read_layout(cluster: Cluster) -> Layout:
-    """The layout of the cluster, from whichever shards answer.
+    """Layout of the cluster, from any shard that answers.
 
-    Raises ConfigError if it is absent, of a format, or names a record format, that this version does not
-    know; what keeps it from being read when no copy can be.
+    Raises ConfigError if it is absent, or if its format or its record format is unknown to this version; the cause if
+    no copy can be read.
     """
     found: list[Layout] = []
     problem: ShardpulseError | None = None
@@ -54,17 +54,17 @@ def read_layout(cluster: Cluster) -> Layout:
         try:
             if (data := raise_for(reply)) is not None:
                 found.append(decode(data))
-        except ShardpulseError as error:  # a shard that is dead, or a copy that is damaged: others will do
+        except ShardpulseError as error:  # a dead shard or a damaged copy: others will do
             problem = problem or error
     if not found:
         raise problem or ConfigError("these shards have no shardpulse layout; start them with `shardpulse shards up`")
-    newest = max(found, key=lambda one: one.record_format)  # it is raised on all, one after the other
+    newest = max(found, key=lambda one: one.record_format)  # it is raised on one shard after the other
     record_format.versions(newest.record_format)
     return newest
 
 
 def raise_record_format(cluster: Cluster) -> int:
-    """Name the newest record format in the layout; answers the one before. Raises ConfigError as ``read_layout``."""
+    """Store the newest record format in the layout; returns the previous one. Raises ConfigError as ``read_layout``."""
     found = read_layout(cluster)
     if found.record_format != record_format.NEWEST:
         raised = found._replace(record_format=record_format.NEWEST)
@@ -74,16 +74,16 @@ def raise_record_format(cluster: Cluster) -> int:
 
 
 class LayoutPatience:
-    """``seconds`` for shards that cannot be reached; LAYOUT_SECONDS for such as answer without a layout, from the
-    moment that they do so: it does not matter how long they could not be reached before. None for a shard that must not
-    be spoken to: that does not pass."""
+    """``seconds`` for shards that cannot be reached; LAYOUT_SECONDS for those that answer without a layout, from the
+    first such answer, however long they could not be reached before. None for a shard that must not be
+    contacted: that does not pass."""
 
     def __init__(self, seconds: float, now: float) -> None:
         self._until = now + seconds
         self._without_since: float | None = None
 
     def ends(self, error: Exception, now: float) -> bool:
-        """Whether ``error``, met at ``now`` (seconds of a monotonic clock), is to be raised instead of waited for."""
+        """Whether ``error``, met at ``now`` (seconds of a monotonic clock), is to be raised instead of waited out."""
         if isinstance(error, AdmissionError):
             return True
         if not isinstance(error, ConfigError):

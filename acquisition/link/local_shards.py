@@ -1,8 +1,8 @@
 """Local shards started by ``shardpulse shards up``, from their state file.
 
-Starting shards at other ports rewrites the file, so every client that was not given addresses reads it again
-whenever no shard answers. It is believed only if this user or root wrote it and nobody else may write it; that
-something listens on a port proves nothing, because the port may be another user's by now.
+Starting shards at other ports rewrites the file, so every client without configured addresses reads it again
+whenever no shard answers. It is trusted only if this user or root wrote it and nobody else may write it; a listening
+port proves nothing, because it may belong to another user by now.
 
 The probe imports this module: it stays lean.
 """
@@ -23,8 +23,8 @@ STATE_FILE = "shards.json"  #: in the state directory; written by ``shardpulse s
 
 
 class Found(NamedTuple):
-    """Where shards listen. ``instance`` names the cluster that one ``shards up`` made; "" for named addresses.
-    ``credentials`` are those of local shards that have users, None otherwise."""
+    """Addresses of shards. ``instance`` names the cluster made by one ``shards up``; "" for configured addresses.
+    ``credentials`` are those of local shards with users, None otherwise."""
 
     instance: str
     addresses: tuple[Address, ...]
@@ -32,13 +32,13 @@ class Found(NamedTuple):
 
 
 class LocalShards(NamedTuple):
-    """The shards whose state lies in ``directory``."""
+    """Shards with their state in ``directory``."""
 
     directory: str
 
     def look(self) -> Found:
-        """Where they listen now. Raises ShardError when there are none, ConfigError when the file is not to be
-        believed or is damaged."""
+        """Their current addresses. Raises ShardError if there are none, ConfigError if the file is not trusted
+        or is damaged."""
         document = read_state(self.directory)
         if document is None:
             document = {"instance": "", "shards": []}
@@ -57,9 +57,9 @@ class LocalShards(NamedTuple):
 
 
 def read_state(directory: str) -> dict[str, Any] | None:
-    """The document that ``shardpulse shards up`` has left in ``directory``, or None.
+    """Document written by ``shardpulse shards up`` in ``directory``, or None.
 
-    Raises ConfigError when it is not to be believed or is damaged.
+    Raises ConfigError if it is not trusted or is damaged.
     """
     try:
         document = json.loads(trusted_file.read(directory, STATE_FILE))
@@ -73,14 +73,14 @@ def read_state(directory: str) -> dict[str, Any] | None:
 
 
 def damaged(directory: str, error: Exception) -> ConfigError:
-    """Error to raise for a state file that makes no sense."""
+    """Error to raise for an invalid state file."""
     return ConfigError(f"cannot read the shards' state in {os.path.join(directory, STATE_FILE)}: {error}")
 
 
-#: Addresses that somebody named, or this machine's shards wherever they listen.
+#: Configured addresses, or this machine's shards at their current addresses.
 Seeds = Sequence[Address] | LocalShards
 
 
 def look(seeds: Seeds) -> Found:
-    """Where the shards listen now. Raises as ``LocalShards.look``."""
+    """Current addresses of the shards. Raises as ``LocalShards.look``."""
     return seeds.look() if isinstance(seeds, LocalShards) else Found("", tuple(seeds))

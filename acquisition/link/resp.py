@@ -4,8 +4,8 @@ redis-py costs 20 MB in every process that imports it and several times the CPU 
 command; hiredis with ``socket`` costs 1.5 MB (docs/decisions/0004). Cluster
 administration, which happens rarely, uses redis-py.
 
-Errors that a shard answers come back as values (``hiredis.ReplyError``) from the
-methods that return several replies, so that one refused command does not hide the
+Error replies of a shard are returned as values (``hiredis.ReplyError``) by the
+methods with several replies, so that one refused command does not hide the
 answers to the others; ``raise_for`` turns such a value into the error tree.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 ReplyError = hiredis.ReplyError
 Argument = bytes | str | int | float
 Word = bytes | str
-#: pack((b"GET", b"key")) -> bytes (hiredis' own annotation knows only tuples of one element). It must get no number:
-#: hiredis 3 asks for its repr, which fails when a signal raises just then, and does not look (a crash on Ctrl-C).
+#: pack((b"GET", b"key")) -> bytes (hiredis' own annotation knows only tuples of one element). Never pass it a number:
+#: hiredis 3 takes its repr and does not check whether that failed because of a signal (a crash on Ctrl-C).
 pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)
 
 _TEMPORARY = ("LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "BUSY", "MASTERDOWN", "NOREPLICAS", "EXECABORT")
 _MOVED = ("MOVED", "ASK")
-_NO_MAJORITY = "CLUSTERDOWN The cluster is down"  #: what a shard says while too few masters reach each other
-MOST_PIECES = 1000  #: that one call of sendmsg takes: IOV_MAX is 1024
+_NO_MAJORITY = "CLUSTERDOWN The cluster is down"  #: reply of a shard while too few masters reach each other
+MOST_PIECES = 1000  #: limit of one call of sendmsg: IOV_MAX is 1024
 _PERMISSION = ("NOAUTH", "NOPERM", "WRONGPASS")
 _NO_RIGHT = "NOPERM"
 _LOG_IN = "set [shards] username and password_file"
@@ -47,15 +47,15 @@ _GRANT = (
 
 
 def packed(command: Iterable[Argument] | bytes) -> bytes:
-    """A command that may hold numbers, as it is sent; one that is packed stays as it is."""
+    """A command, possibly with numbers, as sent; a packed one is returned unchanged."""
     if isinstance(command, bytes):
         return command
     return pack(tuple([str(word) if isinstance(word, int | float) else word for word in command]))
 
 
 def front(words: int, *first: str) -> bytes:
-    """Beginning of a command of so many words whose ``first`` ones are these: the others follow as ``word`` writes
-    them. For commands that are sent with every commit, as ``pack`` looks at each word again."""
+    """Beginning of a command with this number of words, of which ``first`` are the first; the others are appended with
+    ``word``. For commands sent with every commit, as ``pack`` checks each word again."""
     return b"*%d\r\n" % words + b"".join([word(each.encode()) for each in first])
 
 
@@ -65,13 +65,13 @@ def word(data: bytes) -> bytes:
 
 
 class _Received(ThreadLocal):
-    """One buffer for all connections of a thread: what is received is copied on at once."""
+    """One buffer for all connections of a thread: received data are copied on at once."""
 
     _buffer: bytearray | None = None
 
     @property
     def buffer(self) -> bytearray:
-        """The buffer of this thread, made by its first connection: a probe has none."""
+        """Buffer of this thread, created by its first connection: a probe has none."""
         if self._buffer is None:
             self._buffer = bytearray(1 << 18)
         return self._buffer
@@ -81,7 +81,7 @@ _RECEIVED = _Received()
 
 
 class Address(NamedTuple):
-    """Where a shard listens."""
+    """Address of a shard."""
 
     host: str
     port: int
@@ -99,7 +99,7 @@ def parse_address(text: str) -> Address:
 
 
 class Answered(ReplyError):
-    """An error that the shard at the address ``where`` has answered; ``asked`` is to what, where that is known."""
+    """Error reply of the shard at the address ``where``; ``asked`` is the command, if known."""
 
     def __init__(self, text: str, where: Address) -> None:
         super().__init__(text)
@@ -107,12 +107,12 @@ class Answered(ReplyError):
         self.asked = ""
 
     def tell(self, command: Sequence[Argument] | bytes) -> None:
-        """Take note of the command that was answered."""
+        """Note the command that was answered."""
         self.asked = asked_with(command)
 
 
 def asked_with(command: Sequence[Argument] | bytes) -> str:
-    """A command and the kind of its first key, of MGET of all, as lists of users name it: ``GET status:{*}:*``."""
+    """A command and the kind of its first key (all keys of MGET), as in lists for users: ``GET status:{*}:*``."""
     words = command.split(b"\r\n")[2::2] if isinstance(command, bytes) else command
     count = len(words) if words[0] in ("MGET", b"MGET") else 2
     name, *keys = (word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words[:count])
@@ -125,7 +125,7 @@ def _kind_of(key: str) -> str:
 
 
 def error_for(error: object, where: object = "") -> ShardpulseError:
-    """The member of the error tree for an error reply; unknown ones are ShardError."""
+    """Member of the error tree for an error reply; unknown ones are ShardError."""
     text = str(error)
     word = text.partition(" ")[0].upper()
     if isinstance(error, Answered):
@@ -144,7 +144,7 @@ def error_for(error: object, where: object = "") -> ShardpulseError:
 
 
 def raise_for(reply: Any, where: object = "") -> Any:
-    """``reply`` itself, or the error that it is: what a shard answered, or that it did not answer."""
+    """Return ``reply``, or raise the error it stands for: an error reply, or no reply."""
     if isinstance(reply, ReplyError):
         raise error_for(reply, where)
     if isinstance(reply, ShardpulseError):
@@ -155,11 +155,11 @@ def raise_for(reply: Any, where: object = "") -> Any:
 class Connection:
     """One blocking connection. ``timeout`` in seconds bounds connect, send and every reply.
 
-    Raises ShardError when the shard cannot be reached or hangs up, or is no shard (``trust.admission``).
+    Raises ShardError if the shard cannot be reached or hangs up, or is not a shard (``trust.admission``).
     """
 
     def __init__(self, address: Address, credentials: Credentials | None = None, timeout: float = 2.0) -> None:
-        import socket  # not for the probe, which imports this module and has connections of its own
+        import socket  # not for the probe, which imports this module and has its own connections
 
         self.address = address
         self._reader = hiredis.Reader(replyError=lambda text: Answered(text, address))
@@ -222,8 +222,8 @@ class Connection:
             raise ShardError(f"shard {self.address}: {error}") from error
 
     def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """Send of packed commands in pieces, up to MOST_PIECES, what is taken at once: how many bytes. Nobody but the
-        kernel joins them. Where waiting is allowed (``settimeout``) it waits until the first byte can be sent."""
+        """Send as much of packed commands, up to MOST_PIECES, as is accepted at once; returns the bytes sent. Only
+        the kernel joins them. If waiting is allowed (``settimeout``), it waits until the first byte can be sent."""
         try:
             return self._socket.sendmsg(pieces)
         except BlockingIOError:
@@ -255,7 +255,7 @@ class Connection:
         return replies
 
     def poll(self) -> list[Any]:
-        """The replies that one read of the socket completes: call when it is readable."""
+        """Replies completed by one read of the socket: call when it is readable."""
         try:
             self._fill()
         except BlockingIOError:  # part of a TLS record
@@ -270,7 +270,7 @@ class Connection:
         return replies
 
     def call(self, *command: Any) -> Any:
-        """One command, its reply; an error reply is raised."""
+        """One command and its reply; an error reply is raised."""
         self.send(packed(command))
         reply = self.receive()
         if isinstance(reply, Answered):
@@ -283,7 +283,7 @@ class Connection:
         return self.receive_many(len(commands))
 
     def _next(self) -> Any:
-        """The next complete reply, False if absent."""
+        """The next complete reply, False if there is none."""
         try:
             return self._reader.gets()
         except hiredis.ProtocolError as error:
@@ -294,7 +294,7 @@ class Connection:
         self._reader.feed(cast(bytes, buffer), 0, self._receive(buffer))  # any buffer will do
 
     def _receive(self, buffer: bytearray) -> int:
-        """How many bytes came, at least one."""
+        """Number of received bytes, at least one."""
         try:
             count = self._socket.recv_into(buffer)
         except TimeoutError as error:

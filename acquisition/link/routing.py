@@ -1,4 +1,4 @@
-"""Routing of commands: the map of slots, and where MOVED and ASK lead (pure)."""
+"""Routing of commands: the slot map, and redirections by MOVED and ASK (pure)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from acquisition.errors import ShardError
 from acquisition.link.resp import Address
 
-_UNKNOWN = ("", "?")  #: what a shard says of a host that it does not know, its own before anybody has met it
+_UNKNOWN = ("", "?")  #: reply of a shard for an unknown host, and for its own before any node has met it
 
 
 class Stripe(NamedTuple):
@@ -19,9 +19,9 @@ class Stripe(NamedTuple):
 
 
 def parse_slots(rows: Any, asked: Address) -> list[Stripe]:
-    """The stripes in slot order. A shard without a host is where the one is that was ``asked``.
+    """Stripes in slot order. A shard without a host is at the host of the one that was ``asked``.
 
-    Raises ShardError when ``rows`` is no such reply.
+    Raises ShardError if ``rows`` is not such a reply.
     """
     try:
         return sorted(_stripe(low, high, master, asked) for low, high, master, *_ in rows)
@@ -30,7 +30,7 @@ def parse_slots(rows: Any, asked: Address) -> list[Stripe]:
 
 
 def redirection(text: str, asked: Address) -> Address | None:
-    """The address in ``<slot> <host>:<port>``, as ``parse_slots`` understands a host; None if absent."""
+    """The address in ``<slot> <host>:<port>``, with the host as for ``parse_slots``; None if absent."""
     host, colon, port = text.rpartition(" ")[2].rpartition(":")  # Redis puts no brackets around ::1
     if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         return None

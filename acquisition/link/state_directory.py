@@ -21,9 +21,9 @@ def default() -> Path:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Make ``directory`` (mode 0700) and hold a lock on it, so that two commands do not start or stop
-    shards at once. Raises CannotCreateError when it cannot be made, is another user's,
-    others may write into it, or another command holds it."""
+    """Create ``directory`` (mode 0700) and hold a lock on it, so that two commands do not start or stop
+    shards at once. Raises CannotCreateError if it cannot be created, belongs to another user, is
+    writable by others, or is locked by another command."""
     descriptor = _open_locked(directory)
     try:
         yield
@@ -51,7 +51,7 @@ def _open_locked(directory: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the command before us has just removed it: make it again
+        os.close(descriptor)  # the previous command has just removed it: create it again
 
 
 def _check_ours(descriptor: int, directory: Path) -> None:

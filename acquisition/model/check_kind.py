@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 
 class Parameter(NamedTuple):
-    """A key of a check's table, beside ``enabled``.
+    """Key of a check's table, beside ``enabled``.
 
-    ``default`` says what it is: a number, a whole number, or, if it is an empty mapping, limits [low, high] by
-    metric. A number lies between ``low`` and ``high``, inclusive; ``help`` says what it means.
+    ``default`` determines the type: a number, a whole number, or, for an empty mapping, limits [low, high] by
+    metric. A number lies between ``low`` and ``high``, inclusive; ``help`` is its meaning.
     """
 
     name: str
@@ -21,8 +21,8 @@ class Parameter(NamedTuple):
 
 
 class CheckKind(NamedTuple):
-    """A check that is registered. ``help`` is one sentence; ``build`` makes the check of a resource set from
-    that and the check's table, already validated: a function of a reading (``probes.checks.check.Check``)."""
+    """A registered check. ``help`` is one sentence; ``build`` makes the check of a resource set from
+    the set and the check's validated table: a function of a reading (``probes.checks.check.Check``)."""
 
     help: str
     build: Callable[..., Any]

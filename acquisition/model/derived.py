@@ -2,8 +2,8 @@
 
 No probe sends them, and they mean the same on any host.
 
-The filter computes them of the samples of a tick and smooths them as any other sample: the busier of two directions,
-averaged, is not the busier average. Readers of a filter that does not put them together from averages: exact for the
+The filter computes them from the samples of a tick and smooths them like any other sample: the average of the busier
+direction is not the busier average. If a filter does not, readers combine them from averages: exact for the
 CPU (linear), close for memory and network (a capacity hardly changes).
 """
 
@@ -17,15 +17,15 @@ MEMORY = "memory_used_ratio"
 NETWORK = "network_used_ratio"
 WAITING = "cpu_waiting_ratio"
 
-_LEAST_CORES = 1e-9  #: wanted by a host that does nothing: its share is 0
+_LEAST_CORES = 1e-9  #: lower bound of demand: an idle host has share 0
 
 Maximum = Callable[[Any, Any], Any]
 
 
 class Derived(NamedTuple):
     """``formula(maximum, *parts, *extra)`` takes one number per part and ``max``, or one numpy array per part and
-    ``numpy.maximum``; it answers one of the same kind. ``extra`` are parts that not every host has: ``absent`` where
-    one is MISSING, or no column of the frame."""
+    ``numpy.maximum``; it returns the same kind. ``extra`` are parts that not every host has: ``absent`` if
+    one is MISSING, or not a column of the frame."""
 
     help: str
     parts: tuple[str, ...]
@@ -50,7 +50,7 @@ def _cpu_waiting(
     maximum: Maximum, idle: Any, iowait: Any, count: Any, runnable: Any, suffering: Any, pressure: Any
 ) -> Any:
     queued = maximum(maximum(pressure, runnable - count - 1.0), 0.0)  # the probe counts itself as runnable
-    waiting = suffering * (suffering > 0.0) + queued * (suffering <= 0.0)  # 0 where a host has no VMs
+    waiting = suffering * (suffering > 0.0) + queued * (suffering <= 0.0)  # 0 on a host without VMs
     return waiting / maximum((1.0 - idle - iowait) * count + waiting, _LEAST_CORES)
 
 

@@ -20,12 +20,12 @@ def identity(*parts: str) -> int:
 
 
 def host_id(name: str) -> int:
-    """The identity of a host by its configured name."""
+    """Identity of a host from its configured name."""
     return identity("host", name)
 
 
 def is_own_name(name: str, number: int) -> bool:
-    """Whether a host id is that of the name; a name that cannot be written as bytes has none."""
+    """Whether a host id is that of the name; never for a name that cannot be encoded."""
     try:
         return host_id(name) == number
     except UnicodeEncodeError:
@@ -33,10 +33,10 @@ def is_own_name(name: str, number: int) -> bool:
 
 
 def own_name(name: str, number: int) -> str:
-    """Name of the host with this id: the one that it gives itself only if its id is made of that."""
+    """Name of the host with this id: its own name only if the id is made of that."""
     return name if is_own_name(name, number) else f"{number:016x}"
 
 
 def entity_id(kind: str, stable: str, epoch: str) -> int:
-    """The identity of an entity: ``kind`` is ``host``, ``process`` or ``vm``."""
+    """Identity of an entity: ``kind`` is ``host``, ``process`` or ``vm``."""
     return identity("entity", kind, stable, epoch)

@@ -38,7 +38,7 @@ class ResourceSet(NamedTuple):
     def select(self, names: tuple[str, ...]) -> ResourceSet:
         """The same set with only the named metrics, in this set's order.
 
-        Raises KeyError with the first name that the set does not have.
+        Raises KeyError with the first unknown name.
         """
         known = {metric.name for metric in self.metrics}
         for name in names:
@@ -55,6 +55,6 @@ def resource_set_id(name: str) -> int:
 @lru_cache(64)
 def schema_hash(metrics: tuple[Metric, ...]) -> int:
     """A 32-bit hash over names, units and kinds in order: two frames with the same
-    hash have the same columns. Ranges and help are no part of it."""
+    hash have the same columns. Ranges and help are not part of it."""
     text = "\n".join(f"{m.name}|{m.unit}|{m.kind}" for m in metrics)
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))  # JSON can carry lone surrogates: a hash, no error
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))  # JSON can carry lone surrogates: hash them all the same

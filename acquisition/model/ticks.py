@@ -19,7 +19,7 @@ _STALE_TICKS, _STALE_SECONDS = 3.0, 3.0
 def exact_interval(interval: float) -> float:
     """The decimal number of seconds that was rounded to a float32 on the wire.
 
-    0.1 comes back as 0.10000000149; divided into the time since 1970 that would be another tick.
+    0.1 comes back as 0.10000000149; the time since 1970 divided by that would be another tick.
     Decimals of up to six digits survive float32, so an interval has at most six.
     """
     return float(f"{interval:.6g}")
@@ -31,13 +31,13 @@ def tick_of(wall: float, interval: float) -> int:
 
 
 def stale_after(interval: float) -> float:
-    """Seconds without a valid value after which a moving average is of the past and shown no more: three ticks, of
-    short ones as many as there are in three seconds."""
+    """Seconds without a valid value after which a moving average is stale and no longer shown: three ticks, or for
+    short ones as many as fit into three seconds."""
     return max(_STALE_SECONDS, _STALE_TICKS * interval)
 
 
 def usable_grace(grace: float, interval: float, keep_ticks: int) -> float:
-    """``grace``, but never so long that the tick it waits for is no longer kept.
+    """``grace``, limited so that the tick it waits for is still kept.
 
     The tick that is being filled and the one before it take two of the kept ticks.
     """
@@ -50,5 +50,5 @@ def coherent_tick(now: float, interval: float, grace: float) -> int:
 
 
 def slot_of(tick: int, keep_ticks: int) -> int:
-    """The place among the kept ticks that a tick takes."""
+    """Place of a tick among the kept ticks."""
     return tick % keep_ticks

@@ -1,4 +1,4 @@
-"""Condition of a writer: who refuses its frames, and figures for its status."""
+"""Condition of a writer: refusal of its frames, and figures for its status."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from acquisition.outbox.positions import Positions
 
 
 class Condition:
-    """Condition of a writer, read from its ``outbox``, ``sender`` and ``positions``, none of which it changes."""
+    """Condition of a writer, from its ``outbox``, ``sender`` and ``positions``, none of which it changes."""
 
     def __init__(self, outbox: Outbox, sender: Sender, positions: Positions) -> None:
         self._outbox = outbox
         self._sender = sender
         self._positions = positions
-        self._undisputed = True  # at the newest ``judge``: no window is contested, and none was refused
+        self._undisputed = True  # at the newest ``judge``: no window was contested or refused
 
     @property
     def refused(self) -> str:
-        """Why the filter refuses frames that it would take if they were otherwise, in a word; "" when it does not, for
-        all that is known."""
+        """Reason, in a word, for which the filter refuses frames that it could otherwise take; "" if it is not known
+        to refuse any."""
         return next((window.stall.refused for window in self._outbox.windows.values() if window.stall.refused), "")
 
     @property
@@ -31,18 +31,18 @@ class Condition:
 
     @property
     def is_well(self) -> bool:
-        """Whether frames go out and nothing disputes them."""
+        """Whether frames go out and are not disputed."""
         return not self._sender.problem and self._undisputed
 
     def judge(self) -> None:
-        """Take note of disputes: called when positions were read, or what was refused may be taken."""
+        """Note disputes: called when positions were read, or when refused frames may be accepted."""
         self._undisputed = True
         for window in self._outbox.windows.values():
             if window.contested or window.stall.refused:
                 self._undisputed = False
 
     def account(self) -> dict[str, Any]:
-        """The sums over all windows, each window's row, and the condition; the same figures as in the status record."""
+        """Sums over all windows, a row for each window, and the condition; the same figures as in the status record."""
         windows = self._outbox.windows.values()
         return {
             "sets": {window.resource_set: window.status()._asdict() for window in windows},

@@ -17,34 +17,34 @@ from acquisition.wire import frame, keys
 _MOST_IN_FLIGHT = 1 << 18
 _MOST_PER_SEND = 1 << 16
 
-#: What a reply answers: (window, sequence, made, bytes) for a frame, else (None, kind, 0, 0);
-#: (None, FRAME, 0, bytes) for a frame that was sent before its window went back.
+#: Request that a reply belongs to: (window, sequence, made, bytes) for a frame, else (None, kind, 0, 0);
+#: (None, FRAME, 0, bytes) for a frame sent before its window went back.
 Expected = tuple[SendWindow | None, int, int, int]
 FRAME = 0
-#: The shard answered more often than it was asked.
+#: A reply too many from the shard.
 _SURPLUS: Expected = (None, -1, 0, 0)
 
 
 class InFlight:
-    """``expected`` is what has been asked and not answered, oldest first; others only look at it.
+    """``expected`` are the unanswered requests, oldest first; read-only for others.
 
     Frames more than ``old`` seconds old wait for their turn (see ``acquisition.outbox.catch_up``)."""
 
     def __init__(self, outbox: Outbox, overload: Overload, old: float = OLD) -> None:
         self.expected: deque[Expected] = deque()
-        self.bytes = 0  #: of the frames that are not confirmed yet
+        self.bytes = 0  #: of unconfirmed frames
         self.catch_up = CatchUp()
         self._old = old
         self._outbox = outbox
         self._overload = overload
-        self._index = outbox.first  # of the next frame to look at
+        self._index = outbox.first  # of the next frame to consider
         self._key = self._head = b""
         self._sign: Callable[[bytes], bytes] | None = None
-        self._refused: tuple[SendWindow, int] | None = None  # the frame that was answered last, if with an error
+        self._refused: tuple[SendWindow, int] | None = None  # the frame of the last reply, if that was an error
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are frames that were not looked at yet."""
+        """Whether there are frames not yet considered."""
         return self._index < self._outbox.end
 
     @property
@@ -53,7 +53,7 @@ class InFlight:
         return self._index < self._outbox.end and not self._overload.state.hold
 
     def begin(self, tag: str) -> None:
-        """A new connection: what was in flight is forgotten."""
+        """A new connection: forget what was in flight."""
         self._key = keys.raw(tag).encode()
         self._head = _head(self._key, self._sign is not None)
         self.expected.clear()
@@ -61,20 +61,20 @@ class InFlight:
         self.catch_up.end()
 
     def sign_with(self, sign: Callable[[bytes], bytes] | None) -> None:
-        """From the next frame on each gets the signature that ``sign`` makes of its bytes; None: no frame does."""
+        """Sign every frame from the next one on with ``sign`` of its bytes; None: no frame is signed."""
         self._sign = sign
         self._head = _head(self._key, sign is not None)
         for window in self._outbox.windows.values():
-            window.stall.end()  # what was refused may be taken now: it is sent again soon
+            window.stall.end()  # refused frames may be accepted now: they are sent again soon
 
     def take(self, parts: list[bytes], now: float) -> None:
-        """Add the commands of the next frames to ``parts``, as many as may be in flight; shed what is to be shed."""
+        """Add the commands of the next frames to ``parts``, as many as may be in flight; shed where necessary."""
         sign, before = self._sign, self.bytes
         outbox, head, expected = self._outbox, self._head, self.expected
         sheds = self._overload.state.share < 1.0
         hints = frame.HINT_SHEDS if sheds else 0
         index, end = max(self._index, outbox.first), outbox.end
-        size = self.bytes - before  # of what is made already
+        size = self.bytes - before  # of the commands made so far
         while index < end and size < _MOST_PER_SEND and self.bytes < _MOST_IN_FLIGHT:
             entry = outbox.entry(index)
             window, sequence = entry[0], entry[1]
@@ -103,12 +103,12 @@ class InFlight:
         self._index = index
 
     def expect(self, questions: Iterable[Expected]) -> None:
-        """These questions are sent before the next frames."""
+        """Expect replies to these questions, sent before the next frames."""
         self.expected.extend(questions)
 
     def confirm(self, replies: Iterator[Any]) -> tuple[int, Any] | None:
-        """Take replies as long as they acknowledge frames: (kind, reply) of the first one that does not, with
-        kind FRAME where a frame was to be acknowledged; None when all do."""
+        """Process replies as long as they acknowledge frames: (kind, reply) of the first other one, with
+        kind FRAME if a frame was to be acknowledged; None if there is none."""
         catch_up = self.catch_up if self.catch_up.is_active else None
         expected = self.expected
         for reply in replies:
@@ -124,7 +124,7 @@ class InFlight:
         return None
 
     def _waits(self, made: float, now: float) -> bool:
-        """Whether it is not yet the turn of a frame that was made at ``made``."""
+        """Whether a frame made at ``made`` has to wait for its turn."""
         if made > self._overload.newest:
             return True
         if now - made > self._old:
@@ -134,8 +134,8 @@ class InFlight:
         return False
 
     def _stamped(self, index: int, data: bytes, floor: int, hints: int) -> bytes:
-        """A frame of the ring with another floor. One that was damaged there is given up: a right checksum
-        would hide that."""
+        """A frame of the ring with another floor. One damaged in the ring is given up: a correct checksum
+        would hide the damage."""
         window, sequence = self._outbox.entry(index)[:2]
         if window is not None and not frame.is_whole(data):
             give_up(self._outbox, window, sequence, DAMAGED)
@@ -143,8 +143,8 @@ class InFlight:
         return frame.with_floor(data, floor, hints)
 
     def retreat(self) -> None:
-        """Send again the frame that was just answered with an error, and all in flight: each window goes back to the
-        first of these frames. The shard keeps what it has acknowledged before."""
+        """Send again the frame whose reply was an error, and all in flight: each window goes back to the
+        first of these frames. Frames acknowledged before stay in the shard."""
         firsts = dict([self._refused] if self._refused is not None else [])
         for window, sequence, _, _ in self.expected:
             if window is not None:
@@ -156,7 +156,7 @@ class InFlight:
         self._look_again(firsts)
 
     def go_back(self, windows: Collection[SendWindow]) -> None:
-        """Look at the ring from its start; what these windows have in flight no longer counts for them."""
+        """Start again at the beginning of the ring; frames in flight no longer count for these windows."""
         if any(window.highest and not window.has_position for window in windows):
             self.catch_up.refill()
         else:
@@ -171,7 +171,7 @@ class InFlight:
 
 
 def _head(key: bytes, signs: bool) -> bytes:
-    """The command that adds a frame, up to the length of the frame."""
+    """Command that adds a frame, up to the length of the frame."""
     return b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%s\r\n$1\r\n*\r\n$1\r\nf\r\n$" % (7 if signs else 5, len(key), key)
 
 

@@ -10,20 +10,20 @@ from acquisition.outbox.frames.index import Entry
 from acquisition.outbox.frames.store import Outbox
 from acquisition.outbox.shedding import NORMAL, SHED_AFTER, Congestion, is_kept
 
-#: Over so many seconds the rate at which a host makes samples is averaged.
+#: The rate at which a host makes samples is averaged over this many seconds.
 _RATE_SECONDS = 10.0
 _INFINITY = float("inf")
 
 
 class Overload:
-    """``state`` is that after the newest reading; ``after`` as for ``shedding.advance``."""
+    """``state`` is the one after the newest reading; ``after`` as for ``shedding.advance``."""
 
     def __init__(self, outbox: Outbox, after: float = SHED_AFTER) -> None:
         self.state = NORMAL
         self._outbox = outbox
         self._after = after
         self.newest = _INFINITY  #: frames made after this moment have to wait
-        self._index = outbox.first  # everything before it is applied or shed
+        self._index = outbox.first  # everything earlier is applied or shed
         self._cursor = b""
         self._applied = 0
         self._rate = -1.0
@@ -31,13 +31,13 @@ class Overload:
         self._at = 0.0
 
     def doubt(self) -> None:
-        """A new connection, or a position that went back: a fault, and what follows it is a catch-up."""
+        """A new connection, or a position that went back: a fault, followed by a catch-up."""
         self.state = NORMAL
         self.newest = _INFINITY
         self._index = self._outbox.first
 
     def observe(self, now: float, cursor: bytes, fair_share: float) -> None:
-        """A reading that found nothing to doubt: the filter's cursor, its fair share (0: none), and the
+        """Process a consistent reading: the filter's cursor, its fair share (0: none), and the
         windows' applied positions."""
         windows = self._outbox.windows.values()
         behind = max([shedding.behind(window.acked_id, cursor) for window in windows], default=0.0)
@@ -50,19 +50,19 @@ class Overload:
         self._cursor, self._applied = cursor, applied
 
     def reading(self, interval: float) -> float:
-        """Seconds to the next reading, of a probe that reads every ``interval`` seconds."""
+        """Seconds to the next reading, for a probe that reads every ``interval`` seconds."""
         return self.state.reading(interval, self._after)
 
     def sheds(self, entry: Entry, now: float) -> bool:
-        """Whether a frame that was never sent is one of those to go: all that are too old, as the newest come
-        first, and the others but for their share. Tables have no samples and stay."""
+        """Whether to shed a frame that was never sent: all that are too old, as the newest go
+        first, and the others except for their share. Tables have no samples and stay."""
         share = self.state.share
         return (
             share < 1.0 and entry.samples > 0 and (now - entry.at > self._after or not is_kept(entry.sequence, share))
         )
 
     def _age(self, now: float) -> float:
-        """Seconds since the oldest frame that is neither applied nor shed was made; 0 without any."""
+        """Seconds since the oldest frame neither applied nor shed was made; 0 without any."""
         outbox = self._outbox
         index = max(self._index, outbox.first)
         age = 0.0
@@ -76,7 +76,7 @@ class Overload:
         return age
 
     def _measured(self, now: float) -> float:
-        """Samples per second that this host makes."""
+        """Samples per second made by this host."""
         made = sum(window.made for window in self._outbox.windows.values())
         elapsed = now - self._at
         if self._at and elapsed > 0.0 and made >= self._made:

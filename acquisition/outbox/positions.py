@@ -32,8 +32,8 @@ _MOST_REJECTED = 100  #: entries looked at for one frame
 
 
 class Positions:
-    """``due`` is when to ask next; while ``synchronizing``, nobody knows where to go on; ``unreadable``
-    counts records that are none."""
+    """``due`` is when to ask next; while ``synchronizing``, the place to continue is unknown; ``unreadable``
+    counts invalid records."""
 
     def __init__(self, host: int, host_name: str, outbox: Outbox, interval: float) -> None:
         self.interval = interval
@@ -46,13 +46,13 @@ class Positions:
         self._tag = ""
         self._status_key = ""
         self._asked: list[SendWindow] = []
-        self.cursor = b""  #: of the filter in the stream
-        self.fair_share = 0  #: samples/s that it takes of every host; 0: all
+        self.cursor = b""  #: the filter's, in the stream
+        self.fair_share = 0  #: samples/s accepted from every host; 0: all
         self._reading = b""
         self._doubted: deque[SendWindow] = deque()
 
     def begin(self, tag: str) -> None:
-        """A new connection: the positions come before everything else."""
+        """A new connection: the positions are read before everything else."""
         self._tag = tag
         self._status_key = keys.status(tag, self._host)
         self._reading = b""
@@ -61,11 +61,11 @@ class Positions:
         self.due = self._status_due = 0.0
 
     def doubt(self) -> None:
-        """The shard may have other data by now: nobody knows where to go on."""
+        """The shard may have other data by now: the place to continue is unknown."""
         self.synchronizing = True
 
     def demand_status(self) -> None:
-        """The next reading brings a status, however soon it comes."""
+        """Write a status with the next reading, however soon it comes."""
         self._status_due = 0.0
 
     def hasten(self, moment: float) -> None:
@@ -73,18 +73,18 @@ class Positions:
         self.due = min(self.due, moment)
 
     def include_new_sets(self) -> None:
-        """There is another resource set to be asked for."""
+        """Ask for a new resource set as well."""
         self._reading = b""
 
     def questions(
         self, now: float, rest: Callable[[], dict[str, Any]], written: bytes = b""
     ) -> tuple[bytes, list[Expected]]:
-        """The commands, and what their replies answer. ``rest()`` is what the status says beside the windows, and
-        ``written`` what it says beside that (``wire.status.members``).
+        """The commands, and the meaning of their replies. ``rest()`` returns the status fields beside the windows, and
+        ``written`` are further ones (``wire.status.members``).
 
-        Every reading brings a status, but for those of a catch-up, which come more often.
+        Every reading writes a status, except for those of a catch-up, which are more frequent.
 
-        The cursor is read first, because then every frame that it has passed is in the positions,
+        The cursor is read first, so that every frame it has passed is in the positions,
         or is missing.
         """
         self.due = now + self.interval
@@ -108,7 +108,7 @@ class Positions:
         return commands, expected
 
     def _ask_why(self, expected: list[Expected]) -> bytes:
-        """Look for the frames in doubt among the entries that the filter has rejected since they came."""
+        """Search for the frames in doubt among the entries rejected by the filter since they arrived."""
         commands = b""
         for window in self._asked:
             if window.stall.in_doubt:
@@ -119,11 +119,11 @@ class Positions:
         return commands
 
     def forgives(self, kind: int) -> bool:
-        """Whether an error in the place of this reply changes nothing: then nothing is given up."""
+        """Whether an error instead of this reply changes nothing: then nothing is given up."""
         return kind == _REJECTED[1]
 
     def take(self, kind: int, reply: Any) -> list[SendWindow] | None:
-        """Take the reply to a question: the windows that have gone back, None when the reply makes no sense."""
+        """Process the reply to a question: the windows that have gone back, None if the reply makes no sense."""
         if kind == _CURSOR[1] and (reply is None or type(reply) is bytes):
             self._learn(reply)
             return []
@@ -134,19 +134,19 @@ class Positions:
         return [] if kind == STATUS else None
 
     def _learn(self, data: bytes | None) -> None:
-        """Take how far the filter has read, and its fair share."""
+        """Process the filter's cursor and its fair share."""
         before, self.cursor, self.fair_share = self.cursor, b"", 0
         if data is not None:
             try:
                 found = position.decode_commit(data)
-                if is_before(found.cursor, before):  # another stream than the one that took our frames
+                if is_before(found.cursor, before):  # another stream than the one with our frames
                     self.synchronizing = True
                 self.cursor, self.fair_share = found.cursor, found.fair_share
             except FrameError:
                 self.unreadable += 1
 
     def _decide(self, window: SendWindow, entries: Any) -> list[SendWindow]:
-        """Give up the frame in doubt if the filter will never take it; send again in any case."""
+        """Give up the frame in doubt if the filter will never accept it; send again in any case."""
         stall = window.stall
         if not stall.in_doubt:
             return []

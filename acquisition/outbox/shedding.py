@@ -1,21 +1,21 @@
 """Shedding rule: number of frames that an overloaded probe drops (pure).
 
-A probe measures overload end to end and on one clock: the age of its oldest frame that is neither
-applied nor shed. That age may grow for two reasons. When the filter's cursor *stands still*, a part is down,
+A probe measures overload end to end and on one clock: by the age of its oldest frame that is neither
+applied nor shed. That age may grow for two reasons. If the filter's cursor *stands still*, a part is down,
 frozen or failing over: a fault. Everything is then kept and sent later, and the age is excused (``base``).
-When the cursor *moves* and the age grows all the same, more is made than is applied: overload. A
+If the cursor *moves* and the age grows all the same, more is made than is applied: overload. A
 catch-up after a fault makes the age fall, and one that waits for its turn stands still: neither is overload.
 
-What is shed follows from the fair share that the filter publishes (``filters.worker.loop.fair_share``): a probe that
+Shedding follows from the fair share published by the filter (``filters.worker.loop.fair_share``): a probe that
 makes more samples than that thins its frames to ``share`` = fair share / rate, one that makes less
 sheds nothing for five times as long. So the most talkative go first (max-min fairness: Bertsekas and
 Gallager, Data Networks, section 6.5.2). Afterwards the share is cut whenever the filter falls behind again,
-and rises while it does not (additive increase, multiplicative decrease: Chiu and Jain 1989),
+and rises otherwise (additive increase, multiplicative decrease: Chiu and Jain 1989),
 until everything is sent.
 
-A frame that was sent cannot be taken back. So a probe also *holds* frames, which loses nothing, as soon as
-the filter is behind with what the shard already has of this probe; and while it is behind ever more, frames
-within a ``window`` at most are on their way.
+A sent frame cannot be taken back. So a probe also *holds* frames, which loses nothing, as soon as
+the filter is behind with frames of this probe that the shard already has; and while it falls further behind, only
+frames within a ``window`` are on their way.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import NamedTuple
 
 from acquisition.wire import stream_id
 
-#: Seconds of excess age that are too much. All that follows is in units of it.
+#: Excess age, in seconds, that is too much. The following values are in units of it.
 SHED_AFTER = 5.0
-#: Excess of who makes more than the fair share, so that two sides say that it is overload; of everybody else
-#: while the filter is behind; and where it is not behind: then the way to the shard is slow, a fault unless it lasts.
+#: Excess of hosts above the fair share, where two signs agree on overload; of all others
+#: while the filter is behind; and while it is not: then the way to the shard is slow, a fault unless it lasts.
 _TALKATIVE, _PATIENT, _WAY = 0.4, 2.0, 12.0
 #: The filter is behind; it stands still.
 _BEHIND, _STILL = 0.2, 0.6
-#: How much later than the oldest frame on its way one may have been made: of a saturated filter, else.
+#: How much later than the oldest frame on its way one may have been made: for a saturated filter, else.
 _WINDOW, _WIDE_WINDOW = 0.2, 0.4
 _CUT = 0.8
-#: The share rises so much per second, and when the filter has had a fair share and has none any more.
+#: Rise of the share per second, and after the filter has withdrawn its fair share.
 _RISE, _FREE_RISE = 0.02, 0.25
 _FIRST_CUT = 0.7  #: the share without a fair share
-#: However much a host makes, a twentieth of its frames is sent: it is to be seen.
+#: At least a twentieth of a host's frames is sent: it must remain visible.
 _LEAST = 0.05
 _INFINITY = float("inf")
 
@@ -46,24 +46,24 @@ class Congestion(NamedTuple):
     """Congestion on the way to the filter, from one reading of the positions; seconds, samples per second."""
 
     now: float  #: CLOCK_MONOTONIC
-    age: float  #: since the oldest frame that is neither applied nor shed was made; 0: there is none
+    age: float  #: since the oldest frame neither applied nor shed was made; 0: there is none
     behind: float  #: from the filter's cursor to the newest acknowledged frame, by the shard's clock; 0: passed
-    moved: bool  #: the filter went on since the reading before
-    rate: float  #: what this host makes
-    fair_share: float = 0.0  #: what the filter takes of every host, samples per second; 0: all
+    moved: bool  #: the filter has advanced since the previous reading
+    rate: float  #: samples per second made by this host
+    fair_share: float = 0.0  #: samples per second that the filter accepts from every host; 0: all
 
 
 class Shedding(NamedTuple):
-    """``share`` of the frames is sent; while ``hold``, none is, and none is shed either."""
+    """``share`` of the frames is sent; while ``hold``, none is sent and none is shed."""
 
     share: float = 1.0
     hold: bool = False
-    base: float = _INFINITY  #: the age that faults explain
+    base: float = _INFINITY  #: age explained by faults
     at: float = 0.0  #: of the last reading
     moved_at: float = _INFINITY
     behind_at: float = -_INFINITY  #: when the filter was last seen behind: holding hides it
-    window: float = _INFINITY  #: seconds of frames that may be on their way
-    has_fair_share: bool = False  #: the filter has had one since shedding began
+    window: float = _INFINITY  #: seconds of frames that may be in flight
+    has_fair_share: bool = False  #: the filter has published one since shedding began
 
     @property
     def is_active(self) -> bool:
@@ -76,12 +76,12 @@ class Shedding(NamedTuple):
         return self.hold or self.share < 1.0 or self.window < _INFINITY
 
     def reading(self, interval: float, after: float = SHED_AFTER) -> float:
-        """Seconds to the next reading of a probe that reads every ``interval`` seconds. While it is restrained a
-        window of frames goes with each, so they come as often as windows are long: else it would stay behind."""
+        """Seconds to the next reading of a probe that reads every ``interval`` seconds. While it is restrained, one
+        window of frames goes with each, so readings are a window apart: otherwise it would fall behind."""
         return min(interval / 2.0, _WINDOW * after) if self.is_restrained else interval
 
 
-#: After any doubt (a new connection, a position that went back): that was a fault.
+#: After any doubt (a new connection, a position that went back), which was a fault.
 NORMAL = Shedding()
 
 
@@ -107,7 +107,7 @@ def advance(state: Shedding, reading: Congestion, after: float = SHED_AFTER) -> 
 
 
 def _first(reading: Congestion, excess: float, after: float, filter_is_slow: bool) -> float:
-    """The share of a probe that has sent everything so far."""
+    """Share of a probe that has sent everything so far."""
     talkative = 0.0 < reading.fair_share < reading.rate
     patience = _WAY if not filter_is_slow else _TALKATIVE if talkative else _PATIENT
     if excess <= patience * after:
@@ -116,7 +116,7 @@ def _first(reading: Congestion, excess: float, after: float, filter_is_slow: boo
 
 
 def _adjusted(state: Shedding, reading: Congestion, is_behind: bool, after: float) -> float:
-    """The share of a probe that sheds: cut once whenever the filter falls behind, raised while data are fresh."""
+    """Share of a probe that sheds: cut once whenever the filter falls behind, raised while data are fresh."""
     if is_behind and not state.hold:
         fair = reading.fair_share / reading.rate if 0.0 < reading.fair_share < reading.rate else 1.0
         return max(_LEAST, min(fair, state.share * _CUT))
@@ -127,11 +127,11 @@ def _adjusted(state: Shedding, reading: Congestion, is_behind: bool, after: floa
 
 
 def is_kept(sequence: int, share: float) -> bool:
-    """Whether a frame is among the ``share`` that is sent: evenly spaced numbers are."""
+    """Whether a frame is in the ``share`` that is sent: evenly spaced numbers."""
     return int(sequence * share) != int((sequence - 1) * share)
 
 
 def behind(acknowledged: bytes, cursor: bytes) -> float:
-    """Seconds from one stream id to a later one; 0 when it is not later or one of them is none."""
+    """Seconds from one stream id to a later one; 0 if it is not later or one of them is invalid."""
     later, earlier = stream_id.parse(acknowledged)[0], stream_id.parse(cursor)[0]
     return max(0.0, (later - earlier) / 1000.0) if later >= 0 and earlier >= 0 else 0.0

@@ -1,8 +1,8 @@
 """Writer: numbers a probe's frames, keeps them in the outbox, sends and resends.
 
 It never waits (``drain`` excepted): the caller offers frames when its ticks are due and
-calls ``service`` after that, when the descriptor has events, and at the time that
-``service`` returned. Every ``position_interval`` seconds it reads, in one pipeline with
+calls ``service`` after that, on events of the descriptor, and at the time
+returned by ``service``. Every ``position_interval`` seconds it reads, in one pipeline with
 the frames, the filter's cursor and its own applied positions, and writes its status.
 """
 
@@ -33,14 +33,14 @@ from acquisition.wire.frame import Samples
 
 LOG = log.category("probe.outbox")
 #: A reading may come earlier by this part of its interval, to share a system call and a wake-up with frames. One that
-#: comes alone between two ticks draws the next one nearer by LONE, less than that, until it meets a tick.
+#: comes alone between two ticks brings the next one nearer by LONE, which is less, until it coincides with a tick.
 _EARLY = 0.25
 _LONE = 0.2
 
 
 class Writer:
-    """The writer of one host. ``timeout`` bounds every answer; ``problem`` says what keeps frames
-    from going out, "" when nothing does (the caller reports it when it changes). Frames more than ``old``
+    """The writer of one host. ``timeout`` bounds every answer; ``problem`` is the reason frames
+    are not sent, "" if there is none (the caller reports changes of it). Frames more than ``old``
     seconds old are paced (infinite: never)."""
 
     def __init__(
@@ -70,31 +70,31 @@ class Writer:
         self._pause = Pause()
         self._reply_due = 0.0
         self._sent_frames = False  # since the newest reading
-        self._extra = b""  #: what the status record says beside our own account
+        self._extra = b""  #: fields of the status record beside our own account
 
     @property
     def problem(self) -> str:
-        """Why frames do not go out, "" when they do."""
+        """Why frames are not sent, "" if they are."""
         return self._sender.problem
 
     @property
     def refused(self) -> str:
-        """Why the filter refuses frames that it would take if they were otherwise; "" when it does not."""
+        """Why the filter refuses frames that it could otherwise take; "" if it does not."""
         return self._condition.refused
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether ``problem`` does not pass by itself, as wrong credentials."""
+        """Whether ``problem`` will not pass by itself, such as wrong credentials."""
         return self._sender.needs_a_person
 
     @property
     def not_admitted(self) -> bool:
-        """Whether ``problem`` is a shard that must not be spoken to as things are configured (AdmissionError)."""
+        """Whether ``problem`` is a shard that the configuration does not permit contact with (AdmissionError)."""
         return self._sender.not_admitted
 
     @property
     def is_well(self) -> bool:
-        """Whether neither ``problem`` nor ``refused`` nor ``contested`` says anything."""
+        """Whether ``problem``, ``refused`` and ``contested`` are all empty or false."""
         return self._condition.is_well
 
     @property
@@ -104,11 +104,11 @@ class Writer:
 
     @property
     def address(self) -> Address | None:
-        """The shard that frames go to, or are to go to."""
+        """The shard that frames are, or will be, sent to."""
         return self._sender.address
 
     def sign_with(self, sign: Callable[[bytes], bytes] | None) -> None:
-        """From now on frames get the signature that ``sign`` makes of their bytes, those that are sent again as well;
+        """Sign frames from now on with ``sign`` of their bytes, including those sent again;
         None: frames are not signed."""
         self._in_flight.sign_with(sign)
         self._condition.judge()
@@ -116,7 +116,7 @@ class Writer:
     def offer(self, samples: Samples) -> int:
         """Number a frame of samples, store and queue it; returns its sequence number.
 
-        Raises FrameError("shape") when the parts do not fit together; nothing is stored then.
+        Raises FrameError("shape") if the parts do not fit together; nothing is stored then.
         """
         resource_set, schema, entities, metrics, interval, tick, wall, monotonic, ids, values, codes = samples
         outbox = self._outbox
@@ -153,10 +153,10 @@ class Writer:
         return self._sender.waits_for
 
     def service(self, now: float) -> float:
-        """Send and receive as far as that is possible without waiting.
+        """Send and receive as far as possible without waiting.
 
-        ``now`` is CLOCK_MONOTONIC; returns the time at which it wants to be called again
-        when there is neither an event nor an offer before.
+        ``now`` is CLOCK_MONOTONIC; returns the time of the next call
+        if there is neither an event nor an offer before.
         """
         sender, in_flight, positions = self._sender, self._in_flight, self._positions
         expected = in_flight.expected
@@ -175,14 +175,14 @@ class Writer:
         if pause.is_on:
             return self._reply_due if expected else pause.due
         due = positions.due
-        if now < in_flight.catch_up.due < due:  # else it is something else that old frames wait for
+        if now < in_flight.catch_up.due < due:  # otherwise old frames wait for something else
             due = in_flight.catch_up.due
         if not expected:
             return due
         return min(self._reply_due, due) if not positions.synchronizing else self._reply_due
 
     def finish(self, seconds: float) -> bool:
-        """Say that no more frames will come, then ``drain``. A later process may go on all the same."""
+        """Announce that no more frames will come, then ``drain``. A later process may still continue."""
         append_ends(self._outbox)
         return self.drain(seconds)
 
@@ -204,7 +204,7 @@ class Writer:
         return False
 
     def account(self) -> dict[str, Any]:
-        """The sums over all windows, each window's row, and the condition; the same figures as in the status record."""
+        """Sums over all windows, a row for each window, and the condition; the same figures as in the status record."""
         return self._condition.account()
 
     def close(self) -> None:
@@ -213,21 +213,21 @@ class Writer:
         self._outbox.close()
 
     def _open(self, resource_set: int) -> SendWindow:
-        """A new window needs no question to the filter: nobody knows its epoch yet."""
+        """A new window needs no position from the filter: its epoch is not known there yet."""
         window = self._outbox.window(resource_set)
         window.synchronize(None)
         self._positions.include_new_sets()
         return window
 
     def _begin(self) -> None:
-        """A new connection: what was in flight is forgotten, the positions come first."""
+        """A new connection: forget what was in flight, read the positions first."""
         self._in_flight.begin(self._sender.tag)
         self._positions.begin(self._sender.tag)
         self._overload.doubt()
         self._pause.forget()
 
     def _transmit(self, now: float) -> bool:
-        """Send what may be sent; False when there was nothing, or the socket takes no more."""
+        """Send as much as permitted; False if there was nothing, or the socket accepts no more."""
         sender = self._sender
         if sender.blocked and not sender.flush(now):
             return False
@@ -259,7 +259,7 @@ class Writer:
         return True
 
     def _ask_again(self, now: float) -> bool:
-        """While frames wait, the questions go alone, with a status: it is refused as frames are."""
+        """While frames wait, send the questions alone, with a status: it is refused as frames are."""
         if now < self._pause.due or self._in_flight.expected:
             return False
         self._pause.ask()
@@ -291,7 +291,7 @@ class Writer:
             sender.succeed(took=self._in_flight.bytes < unconfirmed)
 
     def _take(self, kind: int, reply: Any, now: float) -> bool:
-        """Take what does not acknowledge a frame; False when that ends the connection."""
+        """Process a reply that does not acknowledge a frame; False if it ends the connection."""
         if isinstance(reply, ReplyError) and not self._positions.forgives(kind):
             return self._bear(reply, now)
         went_back = self._positions.take(kind, reply)
@@ -313,12 +313,12 @@ class Writer:
         return True
 
     def _bear(self, error: ReplyError, now: float) -> bool:
-        """Let frames wait on this connection where that helps; False when the error ends it."""
+        """Let frames wait on this connection if that helps; False if the error ends it."""
         pause, word = self._pause, str(error).partition(" ")[0]
         if not pause.allows(word, now):
             self._sender.refuse(error, now)
             return False
-        if pause.is_on and not pause.is_asked:  # it was under way with what was refused before
+        if pause.is_on and not pause.is_asked:  # it was in flight with what was refused before
             return True
         self._in_flight.retreat()
         self._overload.doubt()
@@ -328,7 +328,7 @@ class Writer:
         return True
 
     def _observe(self, now: float) -> None:
-        """After a reading of the positions; while frames are held, or old ones sent, the next one comes sooner."""
+        """After a reading of the positions: while frames are held, or old ones sent, the next one comes sooner."""
         positions, overload, catch_up = self._positions, self._overload, self._in_flight.catch_up
         cursor, fair_share = positions.cursor, positions.fair_share
         if LOG.debugs:

@@ -60,7 +60,7 @@ _BY_ADDRESS = (
     remote_command.form, growth_command.drain, replicas_command.replicas, handover.handover,
     passwords_command.passwords, certificates_command.certificates,
 )  # fmt: skip
-#: With --addresses: what moves partitions or replicas. Each may be repeated, but no two may meet.
+#: With --addresses: commands that move partitions or replicas. Each may be repeated, but no two may overlap.
 _ONE_AT_A_TIME = (
     growth_command.add, growth_command.remove, growth_command.balance, growth_command.drain, replicas_command.replicas,
     handover.handover,
@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_by_address(parser: argparse.ArgumentParser, action: Callable[..., int]) -> None:
-    """Add the options of a command that is for shards of others only."""
+    """Add the options of a command that applies only to shards run elsewhere."""
     if action is passwords_command.passwords:
         passwords_command.add_options(parser)
         return

@@ -15,11 +15,11 @@ from acquisition.link.trust import trusted_file
 from acquisition.model.identity import host_id
 from acquisition.wire.signature import HostKey, Verifier
 
-# -- What stands in the files of secrets: one line for each, which says what it is (pure).
+# -- Content of secret files: one line per secret, beginning with its purpose (pure).
 #
 # ::
 #
-# shardpulse-master-key SECRET              of filters and archivers; the first line is the one that keys are made of
+# shardpulse-master-key SECRET              of filters and archivers; keys are made from the first line
 # shardpulse-host-key HOST NUMBER SECRET    of the probe of one host
 #
 # SECRET is 64 hex digits, HOST the host id in 16, NUMBER that of the master in 8.
@@ -31,12 +31,12 @@ MOST_MASTERS = 2  #: the current one, and the one before
 
 
 def masters_text(masters: list[bytes]) -> str:
-    """The text of a file of masters."""
+    """Text of a file of masters."""
     return "".join(f"{_MASTER} {master.hex()}\n" for master in masters)
 
 
 def parse_masters(text: str) -> list[bytes]:
-    """The masters in a file, the current one first. Raises DataError, which never shows what stands there."""
+    """Masters in a file, the current one first. Raises DataError, which never shows the content."""
     lines = text.splitlines()
     found = [_MASTER_LINE.fullmatch(line) for line in lines]
     if not 1 <= len(lines) <= MOST_MASTERS:
@@ -50,12 +50,12 @@ def parse_masters(text: str) -> list[bytes]:
 
 
 def host_key_text(host: int, key: HostKey) -> str:
-    """The text of a host's file."""
+    """Text of a host's file."""
     return f"{_HOST} {host:016x} {key.number.hex()} {key.secret.hex()}\n"
 
 
 def parse_host_key(text: str) -> tuple[int, HostKey]:
-    """The host id and the key in a host's file. Raises DataError, which never shows what stands there."""
+    """Host id and key in a host's file. Raises DataError, which never shows the content."""
     if text.startswith(_MASTER):
         raise DataError("a master key, which is only for filters and archivers; expected a host key")
     match = _HOST_LINE.fullmatch(text.removesuffix("\n"))
@@ -69,7 +69,7 @@ _MOST_BYTES = 4096
 
 
 def read_masters(path: str, label: str) -> list[bytes]:
-    """The masters in a file; ``label`` is what errors begin with. Raises NoInputError and ConfigError."""
+    """Masters in a file; errors begin with ``label``. Raises NoInputError and ConfigError."""
     try:
         return parse_masters(read(path, label))
     except DataError as error:
@@ -77,7 +77,7 @@ def read_masters(path: str, label: str) -> list[bytes]:
 
 
 def read_host_key(path: str, host_name: str) -> HostKey:
-    """The key of this host's probe. Raises NoInputError, and ConfigError also where it is another host's."""
+    """Key of this host's probe. Raises NoInputError, and ConfigError also if it belongs to another host."""
     try:
         host, key = parse_host_key(read(path, HOST_KEY))
     except DataError as error:
@@ -98,8 +98,8 @@ def verifier_of(settings: FilterSigning) -> Verifier | None:
 
 
 def write(path: Path, text: str, replace: bool = False) -> None:
-    """A file of mode 0600, whole or as it was before. Raises CannotCreateError, also for one that is there unless it
-    is to ``replace``."""
+    """Write a file of mode 0600, complete or unchanged. Raises CannotCreateError, also if it exists and ``replace``
+    is false."""
     try:
         private_files.make_secrets_directory(path.parent)
         private_files.write(path, text, replace)
@@ -110,7 +110,7 @@ def write(path: Path, text: str, replace: bool = False) -> None:
 
 
 def read(path: str, label: str) -> str:
-    """The text of a file of secrets. Raises NoInputError, ConfigError."""
+    """Text of a secret file. Raises NoInputError, ConfigError."""
     try:
         with trusted_file.opened(path, label) as file:
             return file.read(_MOST_BYTES).decode("ascii")

@@ -22,7 +22,7 @@ static uint64_t number(const uint8_t *at, int size)
     return value;
 }
 
-/* Where the ids of a sound record begin, 0 if it is none; *rows is how many there are. */
+/* Offset of the ids of a valid record, 0 if it is invalid; *rows is their number. */
 static int64_t sound(const uint8_t *data, int64_t length, int first, int last, int64_t *rows)
 {
     if (length < HEADER || memcmp(data, SMOOTHED_MAGIC, 4) || data[VERSION_AT] < first || data[VERSION_AT] > last)
@@ -40,7 +40,7 @@ static int64_t sound(const uint8_t *data, int64_t length, int first, int last, i
     return HEADER + inputs;
 }
 
-/* One value: its header to ``head``, its rows to ``ids``; 1 if it is sound, -1 for an error. */
+/* One value: its header to ``head``, its rows to ``ids``; 1 if it is valid, -1 for an error. */
 static int one(PyObject *value, int first, int last, char *head, PyObject **ids)
 {
     char *data = "";

@@ -1,9 +1,9 @@
 """Snapshot reader: one reading of the smoothed state over all shards.
 
 There are three readings. ``coherent`` gives one tick for all rows of an interval: the newest
-whose interval plus a grace time is over. A host that has not that tick is late or
+whose interval plus a grace time is over. A host without that tick is late or
 down and has no values, never older ones. ``latest`` gives each row its own newest
-tick, with its age. ``newest`` is the same for verdicts: a host whose clock is ahead is late.
+tick, with its age. ``newest`` is ``latest`` for verdicts: a host whose clock is ahead is late.
 
 ::
 
@@ -62,14 +62,14 @@ class _Parts(NamedTuple):
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """No collection of cyclic garbage until the end of the block, if collections are on at all.
+    """Suspend collection of cyclic garbage until the end of the block, if it is on at all.
 
-    A reading makes tens of thousands of objects of which none is in a cycle; each time that some hundreds more have
-    been made the collector would visit all that is young, and now and then everything that the program holds. Other
-    threads may be in such a block as well: a caller that found collections on turns them on again.
+    A reading makes tens of thousands of objects, none of them in a cycle; after every few hundred new ones
+    the collector would visit all young objects, and now and then everything in the program. Other
+    threads may be in such a block as well: a caller that found collection on turns it on again.
     """
     was_on = gc.isenabled()
-    if was_on:  # who finds them off must not turn them off: another thread may just have turned them on again
+    if was_on:  # one that finds it off must not turn it off: another thread may just have turned it on again
         gc.disable()
     try:
         yield
@@ -79,9 +79,9 @@ def paused() -> Iterator[None]:
 
 
 class SnapshotReader:
-    """Reads snapshots and keeps what does not change between them: connections, names.
+    """Reads snapshots and keeps the parts that do not change between them: connections, names.
 
-    ``grace_seconds`` and ``down_after_seconds`` are those of the [snapshot] table. Not
+    ``grace_seconds`` and ``down_after_seconds`` are as in the [snapshot] table. Not
     thread-safe: one reader per thread.
     """
 
@@ -108,8 +108,8 @@ class SnapshotReader:
         grace_seconds: float = 0.5,
         down_after_seconds: float = 10.0,
     ) -> Self:
-        """A reader of the shards that any of ``addresses`` (HOST:PORT) leads to, by default of those that every command
-        finds: the configured ones, else this machine's.
+        """A reader of the shards reached from any of ``addresses`` (HOST:PORT), by default of those used by all
+        commands: the configured ones, else this machine's.
 
         Raises ValueError for an invalid address, ConfigError or NoInputError for a bad configuration.
         """
@@ -122,7 +122,7 @@ class SnapshotReader:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """A reader as the configuration says."""
+        """A reader for the configuration."""
         snapshot = settings.snapshot
         return cls(endpoints.connect(settings.shards), snapshot.grace_seconds, snapshot.down_after_seconds)
 
@@ -139,39 +139,39 @@ class SnapshotReader:
     def coherent(self, takes: Takes | None = None) -> Snapshot:
         """One tick for all rows of an interval, the newest whose grace time is over.
 
-        ``takes`` narrows the reading to what it answers True for; the rest costs no more than its position.
-        Raises ShardError, TemporaryError or PermissionRefused when no shard can be read, ConfigError
-        when the shards hold no layout.
+        ``takes`` narrows the reading to members it returns True for; the rest costs no more than its position.
+        Raises ShardError, TemporaryError or PermissionRefused if no shard can be read, ConfigError
+        if the shards hold no layout.
         """
         return self._read(COHERENT, takes)
 
     def latest(self, takes: Takes | None = None) -> Snapshot:
-        """Every row's own newest tick. Arguments and errors as of ``coherent``."""
+        """The newest tick of each row. Arguments and errors as of ``coherent``."""
         return self._read(LATEST, takes)
 
     def newest(self, takes: Takes | None = None) -> Snapshot:
-        """As ``latest``, judged side by side, but a host whose clock is ahead is late: the number of its tick says
-        nothing. Arguments and errors as of ``coherent``."""
+        """As ``latest``, for comparison between hosts: one whose clock is ahead is late, since its tick number has no
+        meaning. Arguments and errors as of ``coherent``."""
         return self._read(NEWEST, takes)
 
     def inputs(self, snapshot: Snapshot) -> dict[Owner, InputsTable]:
-        """The decision inputs of a snapshot's blocks, of exactly their ticks, by (host id, resource set id); nothing is
-        read, for they lie in the records that the blocks hold.
+        """Decision inputs of a snapshot's blocks, of exactly their ticks, by (host id, resource set id), without
+        reading: they are in the records of the blocks.
 
-        Absent are those that are damaged, and those of which nothing is configured.
+        Damaged ones, and those without configuration, are absent.
         """
         return tables_of(snapshot.blocks)
 
     def recent(self, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
-        """The last 120 ticks of resource sets, by (host id, resource set id). Raises ShardError when no shard answers
+        """The last 120 ticks of resource sets, by (host id, resource set id). Raises ShardError if no shard answers
         at all."""
         return read_recent(self.cluster, self._prepare().layout, owners)
 
     @paused()
     def arrivals(self, resource_set: str) -> Snapshot:
-        """One resource set of those hosts for which it is new since the last call, each with its newest tick:
-        a ``latest`` reading of these alone. A host is left out until a newer tick has come than what is due, and
-        while its clock is ahead; who is late, and why, is for the other readings.
+        """One resource set of those hosts with a new tick since the last call, each with its newest tick:
+        a ``latest`` reading of these alone. A host is left out until a tick newer than the due one has arrived, and
+        while its clock is ahead; other readings show which hosts are late, and why.
 
         Errors as of ``coherent``.
         """
@@ -184,7 +184,7 @@ class SnapshotReader:
         return Snapshot(LATEST, now, [block.at(now) for _, block in begun], errors, began=due.now)
 
     def due_tick(self, interval: float, now: float) -> int:
-        """The newest tick of an interval that must be there at ``now``, by the reader's clock."""
+        """The newest tick of an interval that must have arrived at ``now``, by the reader's clock."""
         return Due(now, self._grace, self._prepare().layout.keep_ticks).tick(interval)
 
     def _read(self, reading: str, takes: Takes | None) -> Snapshot:
@@ -213,11 +213,11 @@ class _Held(NamedTuple):
 
 
 class ArrivalReader:
-    """Reads one resource set of all hosts, again and again: the newest record of each, once it is committed.
+    """Reads one resource set of all hosts repeatedly: the newest record of each, once it is committed.
 
-    A coherent tick waits for the last host; this reading does not. A partition is read again only where its commit id
-    is another one, and of its hosts only those whose position has moved. The id is read before the rest, so that what
-    is held is never older than it.
+    A coherent tick waits for the last host; this reading does not. A partition is read again only if its commit id
+    has changed, and of its hosts only those with a new position. The id is read before the rest, so that the
+    kept data are never older than it.
     """
 
     def __init__(self, layout: Layout, set_id: int) -> None:
@@ -227,8 +227,8 @@ class ArrivalReader:
         self._held: dict[str, _Held] = {}
 
     def take(self, cluster: Cluster, due: Due) -> list[tuple[Member, Block]]:
-        """The hosts with a new record that is not behind what is due, each with its block, current, without names and
-        age; at first all of them. What cannot be read, or is damaged, is left out. Raises ShardError when no shard
+        """Hosts with a new record that is not behind the due tick, each with its block, current, without names and
+        age; at first all of them. Unreadable and damaged ones are left out. Raises ShardError if no shard
         is known."""
         commits = dict(zip(self._tags, cluster.ask(self._commits), strict=True))
         changed = {
@@ -249,9 +249,9 @@ class ArrivalReader:
         return [(member, block) for member, block in begun if block.state == CURRENT]
 
     def _moved(self, tag: str, commit: bytes, reply: Any) -> Iterator[tuple[Member, Block]]:
-        """The members of a partition whose position is another one than before."""
+        """Members of a partition with a changed position."""
         if not isinstance(reply, list):
-            return  # it is on its way to another shard, or that does not answer
+            return  # it is being moved to another shard, or its shard does not answer
         before = self._held.get(tag, _Held()).positions
         positions = dict(zip(reply[::2], reply[1::2], strict=True))
         self._held[tag] = _Held(commit, positions)

@@ -18,7 +18,7 @@ from acquisition.wire.table import VM
 
 
 class Totals(NamedTuple):
-    """The books of the filter over all hosts; samples unless said otherwise (see acquisition.wire.position)."""
+    """Books of the filter over all hosts; in samples unless stated otherwise (see acquisition.wire.position)."""
 
     before: int = 0
     applied: int = 0
@@ -30,12 +30,12 @@ class Totals(NamedTuple):
     refused: int = 0
     gaps: int = 0  #: of unknown size (``Quality``)
     shedding: int = 0  #: resource sets whose probe sheds frames now
-    lossy: int = 0  #: resource sets of which something was lost in this epoch
+    lossy: int = 0  #: resource sets with losses in this epoch
 
 
 class Contents(NamedTuple):
-    """The blocks of a reading, in the order of a snapshot if ``ordered``; those that it did not take, and where VMs
-    are."""
+    """Blocks of a reading, in the order of a snapshot if ``ordered``; those that it did not take, and the places of
+    VMs."""
 
     blocks: Sequence[Block]
     unread: Sequence[Block] = ()
@@ -44,20 +44,20 @@ class Contents(NamedTuple):
 
 
 def place_of(block: Block) -> tuple[str, str]:
-    """Key by which the blocks of a snapshot are ordered."""
+    """Sort key of the blocks of a snapshot."""
     return block.host, block.resource_set
 
 
 class Snapshot:
     """Result of one reading. ``blocks`` is ordered by host and resource set.
 
-    ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` are what
-    could not be read (shards, tables, positions) and why hosts cannot be seen; ``damaged`` counts records that are in
-    the shards but are none. ``blind`` says why no host at all can be seen, and is one of the errors then: whatever
-    follows from such a snapshot, it is not that all is well.
-    ``unread`` are the blocks that a narrower reading did not take: position and age, but no values, no verdict.
-    ``placements`` says on which one host each VM is, by what the blocks know: a reading that is narrowed
-    to some hosts does not know what the others report.
+    ``began`` is the reader's clock when it chose the ticks, ``now`` when everything had been read; ``errors`` list
+    unreadable shards, tables and positions, and why hosts cannot be seen; ``damaged`` counts invalid records in
+    the shards. ``blind`` is why no host at all can be seen, and then also one of the errors: such a snapshot
+    never means that all is well.
+    ``unread`` are the blocks not taken by a narrower reading: position and age, but no values, no verdict.
+    ``placements`` is the one host of each VM, as far as known from the blocks: a reading narrowed
+    to some hosts lacks the reports of the others.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Snapshot:
         return snapshot
 
     def with_newer(self, newer: Mapping[Owner, Block], now: float) -> Snapshot:
-        """This snapshot as it is at ``now``, with ``newer`` blocks in the places of its own; VMs are where they are."""
+        """This snapshot as of ``now``, with ``newer`` blocks in place of its own; VMs stay where they are."""
         contents = self._contents
         blocks = [newer.get((block.host_id, block.set_id), block).at(now) for block in contents.blocks]
         made = copy.copy(self)
@@ -104,7 +104,7 @@ class Snapshot:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks that were read."""
+        """Blocks that were read."""
         return tuple(self._contents.blocks)
 
     @property
@@ -114,14 +114,14 @@ class Snapshot:
 
     @property
     def placements(self) -> Placements:
-        """On which one host each VM is."""
+        """The one host of each VM."""
         found = self._contents.placements
         assert found is not None
         return found
 
     @property
     def damaged(self) -> int:
-        """How many records are none."""
+        """Number of invalid records."""
         return sum(1 for block in self.blocks if block.damage)
 
     def select(
@@ -133,7 +133,7 @@ class Snapshot:
     def rows(
         self, host: Patterns = (), resource_set: Patterns = (), entity: Patterns = (), metric: Patterns = ()
     ) -> Iterator[Row]:
-        """Plain objects, one for each sample that the patterns select (all, without any)."""
+        """Plain objects, one for each sample selected by the patterns (all, without any)."""
         return rows_of(self.blocks, Selection.of(host, resource_set, entity, metric), self.placements.mark)
 
     def matrix(self, resource_set: str, metric: str, host: Patterns = (), entity: Patterns = ()) -> Matrix:
@@ -142,7 +142,7 @@ class Snapshot:
 
     @property
     def totals(self) -> Totals:
-        """The sums of all positions."""
+        """Sums of all positions."""
         rows = [
             (*position[6:14], position.gaps, bool(position.flags & SHEDS), position.lost > 0)
             for position in (block.position for block in (*self.blocks, *self.unread))
@@ -152,11 +152,11 @@ class Snapshot:
 
     @property
     def late(self) -> tuple[Block, ...]:
-        """The blocks that are not current."""
+        """Blocks that are not current."""
         return tuple(block for block in self.blocks if block.state != CURRENT)
 
 
 def _placements(blocks: Sequence[Block]) -> Placements:
-    """The places of VMs by these blocks alone."""
+    """Places of VMs from these blocks alone."""
     has_vms = any(entity.kind == VM for block in blocks for entity in block.entities)
     return Placements.of(blocks) if has_vms else NOWHERE

@@ -1,7 +1,7 @@
-"""Reading of all hosts: sound blocks are judged together, changed ones singly.
+"""Reading of all hosts: valid blocks are judged together, changed ones singly.
 
-A reading begins with what the last one found. Where all are current in both, only those are finished whose rows,
-columns or names are others, or lacked a name: a VM that comes or goes costs its own host. Where anybody is late, or
+A reading starts from the result of the last one. If all are current in both, only those with changed rows,
+columns or names, or with missing names, are finished: a VM that comes or goes costs its own host. If any is late, or
 something could not be read, all are finished one by one.
 """
 
@@ -32,19 +32,19 @@ from acquisition.wire.layout import Layout
 
 #: Whether the values of a (host id, resource set id) are wanted.
 Takes = Callable[[int, int], bool]
-#: Which reading it was, and what it took.
+#: The kind of reading, and its filter.
 Question = tuple[str, Takes | None]
-LONGEST_SERVED = 5.0  #: seconds for which an unchanged reading is taken again
+LONGEST_SERVED = 5.0  #: seconds for which an unchanged reading is reused
 
 
 class Found(NamedTuple):
-    """Result of a whole reading, whatever the clock says: a later one that finds nothing else takes it again.
+    """Result of a whole reading, independent of the clock: a later unchanged one reuses it.
 
-    Ages, and who is down for them, depend on the clock although nothing was committed. So the blocks of each snapshot
-    are its own; they are made when somebody looks at them.
+    Ages, and hosts being down because of them, depend on the clock although nothing was committed. So each snapshot has
+    its own blocks; they are made on first use.
 
     ``at`` is the reader's clock when the ticks were chosen, ``fresh`` makes the blocks again, without ages;
-    ``contested`` are the owners of the blocks of each VM that several hosts report. ``judged`` and ``names`` are of
+    ``contested`` are the owners of the blocks of each VM reported by several hosts. ``judged`` and ``names`` are of
     readings in which everything was current."""
 
     question: Question
@@ -53,20 +53,20 @@ class Found(NamedTuple):
     fresh: Callable[[], list[Block]]
     contested: Mapping[str, Sequence[Owner]]
     visibility: Visibility
-    until: float  #: when the states of its hosts may be others, by the reader's clock
+    until: float  #: when the states of its hosts may change, by the reader's clock
     judged: Judged | None = None
     names: Sequence[Names | None] = ()
-    unnamed: frozenset[int] = frozenset()  #: rows of which something has no name yet
-    order: Sequence[int] | None = None  #: that of a snapshot, where ``fresh`` is in it
+    unnamed: frozenset[int] = frozenset()  #: rows with something unnamed
+    order: Sequence[int] | None = None  #: that of a snapshot, if ``fresh`` is in it
 
     def serves(self, question: Question, now: float) -> bool:
-        """Whether a reading at ``now`` that finds nothing else may be this one again."""
+        """Whether an otherwise unchanged reading at ``now`` may reuse this one."""
         same = self.question == question and not self.unnamed and not self.errors
         return same and 0.0 <= now - self.at < LONGEST_SERVED and now < self.until
 
     def changes(self, judged: Judged, names: Sequence[Names | None]) -> list[int] | None:
-        """The rows whose names, or rows and columns, are others in ``judged``, or are not all known; None where not
-        everything is current in both, with the same members, of which each has names."""
+        """Rows with changed names, rows or columns in ``judged``, or with unknown ones; None if not
+        everything is current in both, with the same members, all with names."""
         if self.judged is None or self.errors or None in names or len(names) != len(self.names):
             return None
         changed = judged.rows_unlike(self.judged)
@@ -77,7 +77,7 @@ class Found(NamedTuple):
         return sorted(changed | self.unnamed)
 
     def snapshot(self, began: float, now: float, down_after: float) -> Snapshot:
-        """The snapshot of a reading that found this."""
+        """Snapshot of a reading with this result."""
 
         def make() -> Contents:
             blocks, takes = self.fresh(), self.question[1]
@@ -89,7 +89,7 @@ class Found(NamedTuple):
         return Snapshot.made_later(self.question[0], now, self.errors, began, make)
 
     def next(self, judged: Judged, names: Sequence[Names | None], at: float) -> Found:
-        """Result when everything is current again, and every member has names."""
+        """Result if everything is current again, and every member has names."""
         order = self.order
         others = (pair for pair in zip(names, self.names, strict=True) if pair[0] is not pair[1])
         if order is None or any(_place(now) != _place(before) for now, before in others):
@@ -105,7 +105,7 @@ def _place(names: Names | None) -> tuple[str, str]:
 
 
 def _with_names(judged: Judged, names: Sequence[Names | None], order: Sequence[int]) -> list[Block]:
-    """The blocks of a reading in which everything is current."""
+    """Blocks of a reading in which everything is current."""
     blocks = judged.current(order)
     for row, block in blocks.items():
         block.use_names(names[row], None)
@@ -125,7 +125,7 @@ class Shared(NamedTuple):
 
 
 class WholeReader:
-    """Reads all hosts, again and again, and keeps what the last reading found."""
+    """Reads all hosts repeatedly, and keeps the result of the last reading."""
 
     def __init__(self, layout: Layout, shared: Shared) -> None:
         self._shared = shared
@@ -134,8 +134,8 @@ class WholeReader:
         self._last: Found | None = None
 
     def read(self, reading: str, takes: Takes | None, due: Due) -> Snapshot:
-        """A snapshot of ``reading``, narrowed to what ``takes`` answers True for. Raises ShardError, TemporaryError or
-        PermissionRefused when no shard can be read."""
+        """A snapshot of ``reading``, narrowed to members for which ``takes`` returns True. Raises ShardError,
+        TemporaryError or PermissionRefused if no shard can be read."""
         shared, question, last = self._shared, (reading, takes), self._last
         changed = self._partitions.read(shared.cluster, question, due)
         differ = shared.finisher.clocks.differ()
@@ -167,8 +167,8 @@ class WholeReader:
     def _next(
         self, last: Found, judged: Judged, names: Sequence[Names | None], changes: Sequence[int], due: Due
     ) -> Snapshot:
-        """The snapshot of a reading in which everything is current, and all but these ``changes`` is as in the one
-        before; members are the same."""
+        """Snapshot of a reading in which everything is current, and all but these ``changes`` is as in the
+        previous one, with the same members."""
         shared, members, now = self._shared, judged.table.members, self._shared.clock()
         contested, unnamed, errors = last.contested, frozenset[int](), list[str]()
         if changes:
@@ -188,8 +188,8 @@ class WholeReader:
     def _newest(
         self, table: PositionTable, takes: Takes | None, keep_ticks: int
     ) -> tuple[list[bytes | None], dict[str, Slotted]]:
-        """The record of each member's newest tick in the order of ``table``; None if absent or not
-        taken; and what was answered, by the prefix of the member."""
+        """Record of each member's newest tick in the order of ``table``, None if absent or not
+        taken; and the replies, by the prefix of the member."""
         paced = table.known & (table.records["interval"] > 0.0)
         wanted = [
             (row, (member, ticks.slot_of(tick, keep_ticks)))
@@ -213,7 +213,7 @@ class WholeReader:
         errors: list[ShardpulseError],
         known: Mapping[str, Slotted],
     ) -> Snapshot:
-        """The snapshot of what has begun, of which each is looked at; ``known`` as of ``Finisher.finish``."""
+        """Snapshot of the begun blocks, each examined; ``known`` as for ``Finisher.finish``."""
         (reading, takes), shared = question, self._shared
         taken = [pair for pair in begun if takes is None or takes(pair[0].host, pair[0].resource_set)]
         self._remember(reading, taken, due)
@@ -235,7 +235,7 @@ class WholeReader:
         return Snapshot(reading, now, blocks, texts, unread, placements_of(blocks, contested), due.now, blind)
 
     def _remember(self, reading: str, taken: Sequence[Begun], due: Due) -> None:
-        """Members whose records the next reading asks for together with everything else."""
+        """Members whose records the next reading requests together with everything else."""
         sought = [(member, block.interval) for member, block in taken if not block.delay]
         self._partitions.remember(sought if reading == COHERENT else [], {interval for _, interval in sought}, due)
 

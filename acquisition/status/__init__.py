@@ -1,5 +1,5 @@
 """Pipeline health at a glance: ``shardpulse status``.
 
-``health.read`` puts together what shards, filter workers and the books say, ``verdict`` judges it,
-``text`` and ``document`` show it.
+``health.read`` combines data from shards, filter workers and the books, ``verdict`` judges them,
+``text`` and ``document`` show them.
 """

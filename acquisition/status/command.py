@@ -47,7 +47,7 @@ _TOP = 20
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; answers its exit code."""
+    """Run the command; returns its exit code."""
     options = _parser().parse_args(argv)
     settings = config.load(options.config)
     shards = endpoints.with_addresses(settings.shards, options.shards)
@@ -66,8 +66,8 @@ def main(argv: list[str]) -> int:
 
 
 def answer(found: Health, names: Mapping[int, str], options: argparse.Namespace, out: TextIO) -> int:
-    """Write one look. Raises DataError when there is no host of the name that was asked for, UnavailableError when the
-    books that could be read have none."""
+    """Write the status once. Raises DataError if there is no host with the requested name, UnavailableError if the
+    readable books have none."""
     verdict = verdict_of(found, options.lossless)
     chosen = text.matching(found.accounts, options.host) if options.host else in_trouble(found, options.top)
     if options.host and not chosen:

@@ -1,6 +1,6 @@
 """Status document: ``shardpulse status --json`` and ``/v1/status``.
 
-Keys are stable: new ones may come, none changes its meaning. A number that is not there is null.
+Keys are stable: new ones may be added, none changes its meaning. A missing number is null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
     OK = "ok"
 
 
-#: Members of an account that stand before its counts.
+#: Members of an account placed before its counts.
 _WHOSE = ("host", "host_name", "resource_set", "report", "report_age", "epoch")
 _EXIT_CODES = {
     Verdict.UNBALANCED: EXIT_UNBALANCED,
@@ -101,7 +101,7 @@ class StatusDocument(Struct, frozen=True):
 
 
 def verdict_of(found: Health, lossless: bool = False) -> Verdict:
-    """The verdict; ``lossless``: where anything is lost the books do not balance."""
+    """The verdict; ``lossless``: with any loss, the books do not balance."""
     kinds = {finding.kind for finding in found.findings}
     if UNBALANCED in kinds or (lossless and found.totals is not None and (found.totals.lost or found.totals.gaps)):
         return Verdict.UNBALANCED
@@ -109,7 +109,7 @@ def verdict_of(found: Health, lossless: bool = False) -> Verdict:
 
 
 def condition_of(found: Health) -> Verdict:
-    """The verdict on the pipeline alone, whatever the books say."""
+    """Verdict on the pipeline alone, without the books."""
     kinds = {finding.kind for finding in found.findings}
     if found.books is not None and not found.books.accounts and not found.unread:
         return Verdict.BLIND
@@ -119,12 +119,12 @@ def condition_of(found: Health) -> Verdict:
 
 
 def exit_code(verdict: Verdict) -> int:
-    """The exit code of the command."""
+    """Exit code of the command."""
     return _EXIT_CODES[verdict]
 
 
 def in_trouble(found: Health, most: int) -> list[Account]:
-    """Unbalanced accounts first, then those whose probe is silent, then those with losses."""
+    """Unbalanced accounts first, then those with a silent probe, then those with losses."""
     trouble = [row for row in found.accounts if row.faults or not row.known or row.lost or row.gaps]
     return sorted(trouble, key=lambda row: (not row.faults, row.known, -row.lost, row.host))[:most]
 
@@ -186,7 +186,7 @@ def _sums(totals: Totals, without: dict[str, int] | None) -> _Values:
 
 
 def _archived(found: Archived | None, row: Account) -> _Values | None:
-    """made = archived + gap + pending, and how much of the last one is not read yet."""
+    """made = archived + gap + pending, and the part of the last one that is not read yet."""
     if found is None:
         return None
     unread = archived.unread(found, row.epoch, row.made)
@@ -197,7 +197,7 @@ def _archived(found: Archived | None, row: Account) -> _Values | None:
 
 
 def _account(row: Account, set_names: Mapping[int, str]) -> _Values:
-    """Ids in hexadecimal: 64 bits are more than a JSON number holds exactly everywhere (RFC 8259, section 6)."""
+    """Ids in hexadecimal: not every reader of JSON holds numbers of 64 bits exactly (RFC 8259, section 6)."""
     return {
         **dict.fromkeys(_WHOSE),
         **structs.asdict(row),

@@ -18,13 +18,13 @@ from acquisition.wire.rejected import LIMIT, SIGNATURE
 from acquisition.wire.status import Status
 
 UNBALANCED = "unbalanced"  #: counts that must agree do not
-DOWN = "down"  #: a part does not answer, or is not there
-STALE = "stale"  #: a part answers and is behind, or has not said anything for long
+DOWN = "down"  #: a part does not answer, or is missing
+STALE = "stale"  #: a part answers but is behind, or has not reported for long
 NOTE = "note"  #: worth knowing, nothing is wrong now
 
 
 class Finding(NamedTuple):
-    """One thing that people should know: UNBALANCED, DOWN, STALE or NOTE, about what, and what it is."""
+    """A finding for users: UNBALANCED, DOWN, STALE or NOTE, its subject, and its text."""
 
     kind: str
     about: str
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 
 class RecentEvent(NamedTuple):
-    """An event of a host, or of a VM (its id) on no host in particular, and why, in words."""
+    """An event of a host, or of a VM (its id) without a particular host, and its reason as text."""
 
     host: int
     kind: str
@@ -110,8 +110,8 @@ def of_hosts(
 
 
 def _other_name(host: int, rows: Sequence[Account], report: Status | None) -> str:
-    """The name of another host that it gives itself, in words; "" if absent. Its tables may, and its probe's
-    own account not, of which the books know the name."""
+    """Text about another host's name that it gives itself; "" if absent. Its tables may, but not its probe's
+    own account, the source of the name in the books."""
     if report is not None and rows[0].host_name != report.host_name:
         return f"the name {report.host_name[:_LONGEST_NAME]!r}"
     tables = any(row.misnamed for row in rows) and (report is None or is_own_name(report.host_name, host))
@@ -119,7 +119,7 @@ def _other_name(host: int, rows: Sequence[Account], report: Status | None) -> st
 
 
 def of_roster(known: Roster | None, blind: str) -> list[Finding]:
-    """Why no host at all is seen, or which ones have expired beside those that are."""
+    """Why no host at all is seen, or which ones have expired beside the present ones."""
     if blind:
         return [Finding(STALE, "hosts", blind)]
     return [Finding(NOTE, "hosts", roster.missed(known.gone))] if known is not None and known.gone else []
@@ -130,7 +130,7 @@ def _is_contested(rows: Sequence[Account]) -> bool:
 
 
 def _contest(row: Account, report: Status | None) -> Finding:
-    """Two machines of one name, and which of them has written the newest account."""
+    """Two machines with one name, and the one that has written the newest account."""
     machine = None if report is None else _said(report, "machine")
     return Finding(STALE, _host(row), _CONTESTED + (f"; one of them: {machine}" if machine else ""))
 
@@ -143,7 +143,7 @@ _EVENTS: Mapping[str, str] = {
 
 
 def of_events(events: Iterable[RecentEvent], accounts: Sequence[Account]) -> list[Finding]:
-    """Findings on events that filters and services have lately reported of hosts and VMs."""
+    """Findings on recent events of hosts and VMs, reported by filters and services."""
     names = {row.host: row.host_name for row in accounts}
     found = []
     for host, kind, vm, reason in events:
@@ -156,7 +156,7 @@ def of_events(events: Iterable[RecentEvent], accounts: Sequence[Account]) -> lis
 
 
 def of_probes(reports: Collection[Status]) -> list[Finding]:
-    """How many probes read /proc the slow way, and how many may not read all of it, in one line each for all."""
+    """Number of probes that read /proc the slow way, and of those that may not read all of it, in one line each."""
     slow = sum(_said(report, "step") == compiled.PYTHON for report in reports)
     unable = sum(_said(report, "reads_others") is False for report in reports)
     found = [(slow, "probes", _SLOW_PROBES), (unable, "rights of probes", _UNREADABLE)]
@@ -164,13 +164,13 @@ def of_probes(reports: Collection[Status]) -> list[Finding]:
 
 
 def _said(report: Status, name: str) -> object:
-    """Field of a probe's report, such as its ``step``, ``native`` or ``python``; None when it is absent."""
+    """Field of a probe's report, such as its ``step``, ``native`` or ``python``; None if absent."""
     said = report.rest.get("probe")
     return said.get(name) if isinstance(said, dict) else None
 
 
 def _of_host(rows: Sequence[Account], now: float, down_after: float) -> list[Finding]:
-    """One line per kind of trouble, not one per resource set."""
+    """One line per kind of problem, not one per resource set."""
     about = _host(rows[0])
     found = []
     for report in dict.fromkeys(row.report for row in rows if row.report in _REPORTS):
@@ -201,7 +201,7 @@ _NO_VALUES = "{count} of {all} probes read no values of it, for example host {ho
 
 
 def of_sources(reports: Collection[Status]) -> list[Finding]:
-    """Resource sets whose source gives nothing, in one line each for all probes, with one reason."""
+    """Resource sets with a source that yields nothing, in one line each for all probes, with one reason."""
     seen: dict[str, int] = {}
     failing: dict[str, list[tuple[str, str]]] = {}
     for report in reports:
@@ -219,11 +219,11 @@ def of_sources(reports: Collection[Status]) -> list[Finding]:
 
 
 _WORSE = "{metric} of {entity} has been {change} than usual since {since} UTC; odds by chance 1 in {odds:,.0f}{rest}"
-_LEAST_CHANCE = 1e-12  #: that is worth a word
+_LEAST_CHANCE = 1e-12  #: smallest probability worth mentioning
 
 
 def of_regressions(rows: Sequence[Regression]) -> list[Finding]:
-    """Figures that got worse, the largest change first: one line for each host and metric, with its largest one."""
+    """Figures that got worse, the largest change first: one line for each host and metric, with its largest change."""
     groups: dict[tuple[str, str], list[Regression]] = {}
     for row in rows:
         groups.setdefault((row.host, row.metric), []).append(row)

@@ -62,8 +62,8 @@ class Freshness(NamedTuple):
 
 
 class Health(NamedTuple):
-    """One look. What could not be read is None, never empty or 0; a finding says why. Where some partitions could
-    not be read (``unread``), the figures are of the others."""
+    """The condition at one time. A field that could not be read is None, never empty or 0; a finding has the reason. If
+    some partitions could not be read (``unread``), the figures are of the others."""
 
     wall: float
     shards: list[ShardStatus]
@@ -84,12 +84,12 @@ class Health(NamedTuple):
 
     @property
     def reports(self) -> Mapping[int, Status]:
-        """The probes' own accounts by host, those that could be read."""
+        """The probes' own accounts by host, as far as readable."""
         return self.books.statuses if self.books is not None else {}
 
     @property
     def unread(self) -> int:
-        """How many partitions the books lack; 0 as well when there are no books at all."""
+        """Number of partitions missing in the books; 0 also if there are no books at all."""
         return len(self.books.unreadable) if self.books is not None else 0
 
     @property
@@ -105,10 +105,10 @@ def read(
     down_after: float = 10.0,
     wall: Callable[[], float] = time.time,
 ) -> Health:
-    """Look at everything; ``set_names`` are resource sets by number. What cannot be read is a finding, and what a shard
-    does not let this user read.
+    """Read everything; ``set_names`` are resource sets by number. Anything unreadable is a finding, as are refusals of
+    a shard to let this user read.
 
-    Raises UnavailableError when no shard answers, ConfigError when they hold no layout, PermissionRefused for what all
+    Raises UnavailableError if no shard answers, ConfigError if they hold no layout, PermissionRefused for what all
     shards refuse.
     """
     before = wall()
@@ -167,7 +167,7 @@ def _last_states(cluster: Cluster, tags: Sequence[str], unread: list[ShardpulseE
 
 
 def blindness(known: Roster | None, accounts: Iterable[Account]) -> str:
-    """Why there is no host; "" where there is one beside those that have expired, or nothing is ``known``."""
+    """Why there is no host; "" if there is one beside the expired ones, or nothing is ``known``."""
     gone = {one.host: one.last for one in known.gone} if known is not None else {}
     if known is None or any(row.host not in gone or row.wall > gone[row.host] + 1.0 for row in accounts):
         return ""
@@ -175,12 +175,12 @@ def blindness(known: Roster | None, accounts: Iterable[Account]) -> str:
 
 
 def _refusals(errors: Iterable[ShardpulseError | None]) -> list[str]:
-    """Refusals of shards to let this user read, each once."""
+    """Refusals of shards to let this user read, without repetitions."""
     return list(dict.fromkeys(str(error) for error in errors if isinstance(error, PermissionRefused)))
 
 
 def _check_one_answers(rows: Iterable[ShardStatus], refusals: Iterable[str]) -> None:
-    """Raise PermissionRefused for what no master shows this user: the user lacks the right, not one shard's list."""
+    """Raise PermissionRefused for what all masters refuse this user: the user lacks the right, not one shard's list."""
     owners = {f"shard {row.address}" for row in rows if row.there and row.slots}
     refusing: dict[str, set[str]] = {}
     for text in refusals:
@@ -191,14 +191,14 @@ def _check_one_answers(rows: Iterable[ShardStatus], refusals: Iterable[str]) -> 
 
 
 def by_set(accounts: Sequence[Account]) -> dict[int, Totals]:
-    """The totals of each resource set."""
+    """Totals of each resource set."""
     numbers = sorted({account.resource_set for account in accounts})
     return {number: books.totals(row for row in accounts if row.resource_set == number) for number in numbers}
 
 
 def without_value(reports: Iterable[Status], resource_set: str = "") -> dict[str, int] | None:
-    """Samples without a value (acquisition.model.codes.WITHOUT_VALUE) by code, of one resource set or all, as probes
-    have counted them since they started; None while none of them says."""
+    """Samples without a value (acquisition.model.codes.WITHOUT_VALUE) by code, of one resource set or all, as counted
+    by probes since they started; None if none reports it."""
     found: Counter[str] = Counter()
     for report in reports:
         modules = report.rest.get("modules")

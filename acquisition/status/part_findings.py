@@ -18,9 +18,9 @@ from acquisition.status.finding import DOWN, NOTE, STALE, UNBALANCED, Finding
 from acquisition.wire.archived import Archived
 from acquisition.wire.keys import SLOTS
 
-#: What an entry may wait for a filter before that is called behind; another worker takes over within 3 s.
+#: Waiting time of an entry from which a filter counts as behind; another worker takes over within 3 s.
 BEHIND_SECONDS = 5.0
-#: The same of a reader that registers itself, as the archive does: it says every five seconds how far it has come.
+#: The same for a registered reader, such as the archive: it reports its progress every five seconds.
 READER_BEHIND_SECONDS = 30.0
 _FULL = 0.9
 _OTHER_FIGURES = (
@@ -43,7 +43,7 @@ _SLOW_STEP = (
 
 
 def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """Findings on shards: those that do not answer, those that are full, and slots without an owner."""
+    """Findings on shards: those that do not answer, full ones, and slots without an owner."""
     found = []
     for row in rows:
         about = f"shard {row.address}"
@@ -72,17 +72,17 @@ def of_shards(rows: Sequence[ShardStatus]) -> list[Finding]:
 
 
 def of_risks(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """Findings on the cost of the death of one shard or machine, though nothing is away now."""
+    """Findings on the cost of the death of one shard or machine, although nothing is missing now."""
     return [
         Finding(STALE if risk.grave else NOTE, risk.about, risk.text)
         for risk in resilience.risks([
             row._replace(answering=row.there, in_sync=row.in_sync or row.refuses) for row in rows
-        ])  # of a replica that does not tell nothing is known
+        ])  # nothing is known of a replica that does not report
     ]  # fmt: skip
 
 
 def of_refusals(refusals: Iterable[str], rows: Sequence[ShardStatus]) -> list[Finding]:
-    """Findings on shards that do not let this user read, in their words, but for what ``rows`` say already."""
+    """Findings on shards that refuse this user, in their words, except those already in ``rows``."""
     said = {f"shard {row.address}: {row.problem}" for row in rows if row.refuses}
     parted = [text.partition(": ") for text in refusals if text not in said]
     return [Finding(STALE, shard, _UNTOLD.format(error=reason)) for shard, _, reason in parted]
@@ -97,7 +97,7 @@ def of_seeds(strangers: Mapping[Address, str]) -> list[Finding]:
 
 def of_clocks(rows: Sequence[ShardStatus], accounts: Sequence[Account], before: float, after: float) -> list[Finding]:
     """Shards whose clocks differ by more than half the shortest interval of ``accounts`` from this machine's, which
-    showed ``before`` and ``after`` when they were asked."""
+    showed ``before`` and ``after`` the request."""
     ahead = {row.address: clocks.ahead_of(row.clock, before, after) for row in rows if row.clock}
     limit = clocks.limit_of(account.interval for account in accounts)
     age = before - max((account.wall for account in accounts if isfinite(account.wall)), default=0.0)
@@ -110,7 +110,7 @@ def of_clocks(rows: Sequence[ShardStatus], accounts: Sequence[Account], before: 
 
 
 def _of_majority(rows: Sequence[ShardStatus]) -> list[Finding]:
-    """Masters that see no majority of themselves refuse every command a few seconds later."""
+    """Masters without contact to a majority of masters refuse every command a few seconds later."""
     serving = sum(row.there and row.slots > 0 for row in rows)
     gone = sum(not row.there and row.role != REPLICA for row in rows)
     if not serving or serving > gone:

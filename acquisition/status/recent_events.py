@@ -1,6 +1,6 @@
 """Recent events: the newest of each kind and host, or kind and VM.
 
-Filters and services report each again every minute while it lasts, so what was not reported for some minutes is over.
+Filters and services repeat each report every minute while it lasts, so one not repeated for some minutes is over.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _OF_VMS = {VM_RENAMED, VM_COPIED, VM_TWICE}
 
 
 def read(cluster: Cluster, layout: Layout, now: float, errors: list[ShardpulseError]) -> list[RecentEvent]:
-    """By host, kind and VM; ``now`` in seconds since 1970. Shards that do not answer are passed over; what they
-    answered instead comes to ``errors``."""
+    """By host, kind and VM; ``now`` in seconds since 1970. Shards that do not answer are skipped; their errors
+    are added to ``errors``."""
     since = round((now - _SECONDS) * 1000)
     names = [keys.events(tag) for tag in layout.tags]
     found: dict[tuple[int, str, str], str] = {}

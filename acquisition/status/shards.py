@@ -15,8 +15,8 @@ from acquisition.wire.keys import SLOTS
 
 
 def read(members: Members) -> list[ShardStatus]:
-    """Every member that is known to another one, replicas after their master; and seeds that do not answer, unless
-    they are ``strangers``. Raises UnavailableError when none answers, PermissionRefused when all that do refuse."""
+    """Every member known to another one, replicas after their master; and seeds that do not answer, unless
+    they are ``strangers``. Raises UnavailableError if none answers, PermissionRefused if all that answer refuse."""
     nodes = {node.id: node for node in members.look(partly=True)}
     figures = {node.id: _figures(members, node) for node in nodes.values()}
     refusals = [one for one in figures.values() if isinstance(one, PermissionRefused)]
@@ -27,15 +27,15 @@ def read(members: Members) -> list[ShardStatus]:
     rows += _refusing(members, places)
     known = {node.address for node in nodes.values()} | members.refusing.keys()
     rows += _silent(members.silent, members.mentions, known)
-    if sum(row.slots for row in rows) >= SLOTS:  # else a seed may be what is missing
+    if sum(row.slots for row in rows) >= SLOTS:  # else a seed may be the missing part
         nobodies = {str(address) for address in _unmentioned(members)}
         rows = [row for row in rows if row.address not in nobodies]
     return sorted(rows, key=lambda row: (row.replica_of or row.address, row.role == REPLICA, row.address))
 
 
 def strangers(members: Members, rows: Iterable[ShardStatus]) -> dict[Address, str]:
-    """The seeds that do not answer and are no shards, with the reason: no member knows them (they are gone, and
-    forgotten), and members serve all slots. ``rows`` is what ``read`` returned."""
+    """Seeds that do not answer and are not shards, with the reason: no member knows them (they are gone, and
+    forgotten), and members serve all slots. ``rows`` is the result of ``read``."""
     listed = {row.address for row in rows}
     return {
         address: _reason(address, reason) for address, reason in members.silent.items() if str(address) not in listed
@@ -80,7 +80,7 @@ def _health(node: Node, figures: Mapping[str, dict[str, str] | ShardpulseError],
 
 
 def _refusing(members: Members, places: Mapping[str, str]) -> list[ShardStatus]:
-    """Members that refused this user's question for their identity, as others know them."""
+    """Members that refused this user's question for their identity, as known to others."""
     rows = []
     for address, error in members.refusing.items():
         row = ShardStatus(str(address), False, _reason(address, str(error)), refuses=True)
@@ -99,7 +99,7 @@ def _lag(replica: dict[str, str], master: dict[str, str] | ShardpulseError | Non
 
 
 def _cores(pid: int, address: Address) -> str:
-    """Where the threads of a shard may run; "" unless the process is on this machine."""
+    """Cores that the threads of a shard may run on; "" unless the process is on this machine."""
     with contextlib.suppress(OSError):
         title = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"redis" in title and b":%d" % address.port in title:
@@ -108,7 +108,7 @@ def _cores(pid: int, address: Address) -> str:
 
 
 def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: set[Address]) -> list[ShardStatus]:
-    """The members that did not answer, and seeds that did not."""
+    """Members and seeds that did not answer."""
     rows: dict[Address, ShardStatus] = {
         address: ShardStatus(str(address), False, _reason(address, reason)) for address, reason in reasons.items()
     }
@@ -121,5 +121,5 @@ def _silent(reasons: Mapping[Address, str], mentions: Iterable[Mention], known: 
 
 
 def _reason(address: Address, reason: str) -> str:
-    """The reason without the address, which stands beside it."""
+    """The reason without the address, which is shown next to it."""
     return reason.removeprefix(f"shard {address}").lstrip(": ")

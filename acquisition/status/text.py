@@ -20,7 +20,7 @@ from acquisition.wire import archived
 from acquisition.wire.archived import Archived
 
 WIDTH = 80
-UNKNOWN = "unknown"  #: in the place of a figure that could not be read
+UNKNOWN = "unknown"  #: in place of a figure that could not be read
 _CONDITIONS = {
     Verdict.DOWN: "DOWN", Verdict.BLIND: "BLIND", Verdict.STALE: "stale", Verdict.OK: "all parts work",
 }  # fmt: skip
@@ -29,7 +29,7 @@ _MARGIN = 10
 
 
 def lines(health: Health, set_names: Mapping[int, str], most: int, host: str | None = None) -> Iterator[Text]:
-    """The whole status, or the accounts of one host alone; ``most`` bounds the findings and workers that are shown."""
+    """The whole status, or the accounts of one host alone; ``most`` limits the findings and workers shown."""
     yield _verdict(health)
     yield Text()
     if host is not None:
@@ -70,7 +70,7 @@ def _books_verdict(health: Health) -> str:
 
 
 def _summary(health: Health) -> Iterator[Text]:
-    """Books, hosts, shards, filter and further readers; what could not be read is said to be unknown."""
+    """Books, hosts, shards, filter and further readers; unreadable parts are shown as unknown."""
     if health.unread:
         unread = f"{health.unread} of {len(health.lags or ())} partitions could not be read"
         yield Text(f"Unknown: {unread}; figures exclude them.", "bold red")
@@ -280,12 +280,12 @@ def _archived(found: Archived, row: Account) -> Iterator[Text]:
 
 
 def matching(accounts: Iterable[Account], host: str) -> list[Account]:
-    """The accounts of a host, by its name or its id in hexadecimal."""
+    """Accounts of a host, by its name or its id in hexadecimal."""
     return [row for row in accounts if host in (row.host_name, format(row.host, "016x"))]
 
 
 def _wrapped(title: str, text: str, style: str, indent: int) -> Iterator[Text]:
-    """Words in lines of at most WIDTH columns; a word that is longer stands alone."""
+    """Text in lines of at most WIDTH columns; a longer word gets its own line."""
     line = ""
     head = title
     for word in printable(text).split(" "):

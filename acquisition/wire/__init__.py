@@ -1,4 +1,4 @@
-"""Bytes that travel or lie in the shards, and the name of every key.
+"""Bytes sent or stored in the shards, and the name of every key.
 
-All but those of ``records`` that need numpy are light enough for a probe to import.
+All modules except those of ``records`` that need numpy are light enough for a probe to import.
 """

@@ -1,4 +1,4 @@
-/* What C shares with Python: numbers, offsets and names that are written down in both. Each module lists its own in one
+/* What C shares with Python: numbers, offsets and names that are defined in both. Each module lists its own in one
    function and offers the list as AGREED, a dict of values by name; acquisition.compiled.agree compares it with the
    definitions when the module is loaded. Needs Python.h. */
 
@@ -6,7 +6,7 @@
 
 #include "little_endian.h"
 
-/* Takes the reference to ``value``; 0 with an error set. */
+/* Steals the reference to ``value``; 0 with an error set. */
 static int agree(PyObject *table, const char *name, PyObject *value)
 {
     int done = value && !PyDict_SetItemString(table, name, value);
@@ -14,14 +14,14 @@ static int agree(PyObject *table, const char *name, PyObject *value)
     return done;
 }
 
-/* Terms of a condition that holds when all are added to ``table``. */
+/* Terms of a condition that holds if all are added to ``table``. */
 #define AGREE_NUMBER(name) && agree(table, #name, PyLong_FromLongLong((long long)(name)))
 #define AGREE_DOUBLE(name) && agree(table, #name, PyFloat_FromDouble((double)(name)))
 #define AGREE_BYTES(name) && agree(table, #name, PyBytes_FromString(name))
 #define AGREE_SIZE(type) && agree(table, "sizeof " #type, PyLong_FromSize_t(sizeof(type)))
 #define AGREE_OFFSET(type, field) && agree(table, #type "." #field, PyLong_FromSize_t(offsetof(type, field)))
 
-/* A list LIST(DO) of DO(NAME, "text"): the places of an enum, and the names that they have in Python. */
+/* A list LIST(DO) of DO(NAME, "text"): the places of an enum, and their names in Python. */
 #define AS_PLACE(name, text) name,
 #define AS_TEXT(name, text) text,
 #define AGREE_NAMES(name, LIST) \
@@ -38,7 +38,7 @@ __attribute__((unused)) static PyObject *names_of(const char *const *names, size
     return found;
 }
 
-/* Let a module offer what ``list`` adds to the table; -1 with an error set. */
+/* Make a module offer the entries added by ``list``; -1 with an error set. */
 static int offer_agreed(PyObject *module, int (*list)(PyObject *table))
 {
     PyObject *table = PyDict_New();

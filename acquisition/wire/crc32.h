@@ -1,4 +1,4 @@
-/* CRC-32 as zlib computes it (polynomial 0xEDB88320, reflected), with carry-less multiplication where the processor has
+/* CRC-32 as in zlib (polynomial 0xEDB88320, reflected), with carry-less multiplication if the processor has
    it: a frame of 8 kB takes half a microsecond instead of two.
 
    Folding: V. Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel, 2009;
@@ -89,7 +89,7 @@ static int can_fold(void)
 
 static int folds; /* set when the module is loaded */
 
-/* ``crc`` is inverted: that of what lies before. */
+/* ``crc`` is inverted: that of the preceding bytes. */
 static uint32_t crc32_go_on(uint32_t crc, const uint8_t *data, size_t size)
 {
     size_t folded = folds && size >= 64 ? size / 16 * 16 : 0;

@@ -3,16 +3,16 @@
 Layout (little-endian, no padding)::
 
     header   96 bytes, see HEADER_FIELDS
-    ids      entities x uint64        who the rows are
-    values   entities x metrics x float32, row-major; NaN where there is no value
+    ids      entities x uint64        identities of the rows
+    values   entities x metrics x float32, row-major; NaN if there is no value
     codes    entities x metrics x uint8, only with FLAG_CODES (something is invalid)
 
 Frames of the other kinds have zero entities and metrics. A table frame (KIND_TABLE) has a JSON payload
-(``acquisition.wire.table``). A tombstone (KIND_TOMBSTONE) stands in the place of one that was given up: its
-payload says why, in ASCII, and its ``made`` includes the samples of that one, which are lost. An end
-frame (KIND_END) says that the probe stopped in order. The CRC-32 covers everything after itself. Readers accept
+(``acquisition.wire.table``). A tombstone (KIND_TOMBSTONE) replaces a frame that was given up: its
+payload is the reason, in ASCII, and its ``made`` includes the samples of that frame, which are lost. An end
+frame (KIND_END) means that the probe stopped in order. The CRC-32 covers everything after itself. Readers accept
 VERSION and VERSION - 1 (there is no older one yet). ``tests/acquisition/wire/test_frame.py``
-holds golden bytes and a round-trip property.
+contains golden bytes and a round-trip property.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ KIND_END = 4
 KINDS = (KIND_SAMPLES, KIND_TABLE, KIND_TOMBSTONE, KIND_END)
 FLAG_CODES = 1
 KNOWN_FLAGS = FLAG_CODES
-#: The probe sheds frames at this time: more is made than the pipeline takes.
+#: The probe sheds frames now: more is made than the pipeline takes.
 HINT_SHEDS = 1
-#: A filter had applied every frame before ``floor``: what is missing of them was forgotten by the shards, not lost.
+#: A filter had applied every frame before ``floor``: missing ones were forgotten by the shards, not lost.
 HINT_APPLIED = 2
 
 #: name, struct code. The filter builds its numpy dtype from the same rows.
@@ -49,12 +49,12 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("host", "Q"),  # acquisition.model.identity.host_id
     ("resource_set", "I"),  # acquisition.model.metric.resource_set_id
     ("metrics", "H"),
-    ("hints", "H"),  # HINT_SHEDS, HINT_APPLIED; readers pass over bits that they do not know
+    ("hints", "H"),  # HINT_SHEDS, HINT_APPLIED; readers ignore unknown bits
     ("entities", "I"),
     ("interval", "f"),  # seconds between two ticks of this resource set
     ("epoch", "Q"),  # a new one whenever the numbering restarts
     ("sequence", "Q"),  # 1, 2, 3 … within (host, resource set, epoch)
-    ("floor", "Q"),  # the oldest sequence number that the probe still holds
+    ("floor", "Q"),  # the oldest sequence number still held by the probe
     ("made", "Q"),  # samples made in this epoch before this frame
     ("tick", "q"),  # floor(wall / interval): the interval of wall-clock time
     ("wall", "d"),  # seconds since 1970 when sampling ended
@@ -68,16 +68,16 @@ _AFTER_CRC = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS[2:]))
 _HINTS_OFFSET = struct.calcsize("<4sIBBHIQIH")
 _FLOOR_OFFSET = struct.calcsize("<4sIBBHIQIHHIfQQ")
 MOST_CELLS = 1 << 24
-#: Counts and numbers from here on are none: sums of very many fit 64 bits, and JSON's readers agree on each (RFC 7493).
+#: Larger counts and numbers are invalid: sums of very many fit 64 bits, and JSON's readers agree on each (RFC 7493).
 MOST_COUNTED = 1 << 53
 _INFINITY = float("inf")
 
 
 class Samples(NamedTuple):
-    """All samples of one resource set at one tick, before a writer numbers them as a frame.
+    """All samples of one resource set at one tick, not yet numbered as a frame.
 
     ``resource_set`` and ``schema`` as in ``acquisition.model.metric``; ``ids`` are ``entities`` uint64, ``values``
-    ``entities`` x ``metrics`` float32, row-major, ``codes`` as many bytes, or none when every sample is valid;
+    ``entities`` x ``metrics`` float32, row-major, ``codes`` as many bytes, or none if every sample is valid;
     all little-endian. ``interval``, ``wall`` and ``monotonic`` in seconds, as in HEADER_FIELDS.
     """
 
@@ -97,7 +97,7 @@ class Samples(NamedTuple):
 class Frame(NamedTuple):
     """A decoded frame; ``ids``, ``values`` and ``codes`` (or ``payload``) are raw bytes.
 
-    ``codes`` is empty when every sample is valid.
+    ``codes`` is empty if every sample is valid.
     """
 
     kind: int
@@ -122,12 +122,12 @@ class Frame(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """How many samples the frame carries: entities x metrics."""
+        """Number of samples in the frame: entities x metrics."""
         return self.entities * self.metrics
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame. Raises FrameError("shape") when the parts do not fit together."""
+    """Bytes of a frame. Raises FrameError("shape") if the parts do not fit together."""
     return pack(*frame)
 
 
@@ -152,7 +152,7 @@ def pack(
     payload: bytes = b"",
     hints: int = 0,
 ) -> bytes:
-    """``encode`` for a writer, which does so for every frame: a Frame in between would cost it half as much again."""
+    """``encode`` for a writer, called for every frame: an intermediate Frame would cost it half as much again."""
     cells = entities * metrics
     if len(ids) != entities * 8 or len(values) != cells * 4 or (codes and len(codes) != cells):
         raise FrameError("shape", f"size {entities} x {metrics} does not match its parts")
@@ -182,7 +182,7 @@ def pack(
 
 
 def decode(data: bytes) -> Frame:
-    """The frame in ``data``. Raises FrameError; its ``reason`` says which promise is broken."""
+    """Frame in ``data``. Raises FrameError, with the broken promise as ``reason``."""
     if len(data) < HEADER_SIZE:
         raise FrameError("short", f"frame too short: {len(data)} bytes, the header needs {HEADER_SIZE}")
     (
@@ -253,7 +253,7 @@ def is_whole(data: bytes) -> bool:
 
 
 def with_floor(data: bytes, floor: int, hints: int = 0) -> bytes:
-    """The same frame with another ``floor`` and ``hints``: what a probe sends when it resending."""
+    """The same frame with another ``floor`` and ``hints``, for resending by a probe."""
     copy = bytearray(data)
     struct.pack_into("<Q", copy, _FLOOR_OFFSET, floor)
     struct.pack_into("<H", copy, _HINTS_OFFSET, hints)

@@ -1,4 +1,4 @@
-/* The header of a frame as it lies in memory: acquisition.wire.frame.HEADER, little endian. */
+/* The header of a frame in memory: acquisition.wire.frame.HEADER, little endian. */
 
 typedef struct {
     char magic[4];
@@ -22,7 +22,7 @@ _Static_assert(sizeof(FrameHeader) == 96, "the header of a frame");
 
 #define FRAME_MAGIC "SPLS"
 enum { FRAME_VERSION = 1, KIND_SAMPLES = 1, FLAG_CODES = 1, HINT_SHEDS = 1 };
-enum { CRC_FROM = 8 }; /* the checksum is of what begins here */
+enum { CRC_FROM = 8 }; /* first byte covered by the checksum */
 
 /* For modules with agreed.h. */
 #define AGREE_FRAME_HEADER \

@@ -1,7 +1,7 @@
 """Partitions, hash tags and the names of every key in the shards.
 
 A host hashes to one of a fixed number of partitions. Every key of a partition
-carries the partition's hash tag, so a partition lies in one slot of the Redis
+carries the partition's hash tag, so a partition is in one slot of the Redis
 Cluster: its update is one transaction and Redis's own resharding moves it.
 
 ==============================================  ======  =====================================
@@ -51,12 +51,12 @@ OPERATING = "shardpulse:operating"
 DEFAULT_PARTITIONS = 64
 DEFAULT_KEEP_TICKS = 3
 ENTRY_FIELD = b"f"
-SIGNATURE_FIELD = b"s"  #: behind it, where hosts sign (acquisition.wire.signature)
+SIGNATURE_FIELD = b"s"  #: after it, if hosts sign (acquisition.wire.signature)
 _MEMBER = re.compile(rb"([0-9a-f]{16}):([0-9a-f]{8})")
 
 
 def slot_of(key: str) -> int:
-    """The cluster slot of a key (CRC-16/XMODEM of its hash tag, Redis Cluster specification)."""
+    """Cluster slot of a key (CRC-16/XMODEM of its hash tag, Redis Cluster specification)."""
     start = key.find("{")
     if start >= 0:
         end = key.find("}", start + 1)
@@ -67,7 +67,7 @@ def slot_of(key: str) -> int:
 
 @cache
 def tags(partitions: int) -> tuple[str, ...]:
-    """The hash tags of all partitions: tag p lies in the p-th of ``partitions`` equal
+    """Hash tags of all partitions: tag p is in the p-th of ``partitions`` equal
     stripes of the slots, so that any even split of the slots splits the partitions evenly."""
     if not 1 <= partitions <= SLOTS:
         raise ValueError(f"expected 1 to {SLOTS} partitions, got {partitions}")
@@ -83,29 +83,29 @@ def tags(partitions: int) -> tuple[str, ...]:
 
 @cache
 def layouts() -> tuple[str, ...]:
-    """The copies of the layout, however many partitions it names."""
+    """Copies of the layout, for any number of partitions."""
     return tuple(f"layout:{{{tag}}}" for tag in tags(DEFAULT_PARTITIONS))
 
 
 @cache
 def layout_slots() -> tuple[int, ...]:
-    """The slot of each copy."""
+    """Slot of each copy."""
     return tuple(map(slot_of, layouts()))
 
 
 def layouts_beside(partition: int, partitions: int) -> list[str]:
-    """The copies whose slots are in the stripe of a partition."""
+    """Copies with slots in the stripe of a partition."""
     stripe = range(partition * SLOTS // partitions, (partition + 1) * SLOTS // partitions)
     return [copy for copy, slot in zip(layouts(), layout_slots(), strict=True) if slot in stripe]
 
 
 def partition_of(host: int, partitions: int) -> int:
-    """The partition of a host id."""
+    """Partition of a host id."""
     return host % partitions
 
 
 def raw(tag: str) -> str:
-    """The raw stream of a partition."""
+    """Raw stream of a partition."""
     return f"raw:{{{tag}}}"
 
 
@@ -115,22 +115,22 @@ def commit(tag: str) -> str:
 
 
 def applied(tag: str) -> str:
-    """The hash of applied positions of a partition."""
+    """Hash of the applied positions of a partition."""
     return f"applied:{{{tag}}}"
 
 
 def dormant(tag: str) -> str:
-    """The hash of the last positions of sets that sent nothing for so long that they expired, and of hosts."""
+    """Hash of the last positions of sets that expired after a long silence, and of hosts."""
     return f"dormant:{{{tag}}}"
 
 
 def member(host: int, resource_set: int) -> str:
-    """The field of ``applied`` and the middle of ``smoothed`` and ``names``: HOST:SET."""
+    """Field of ``applied`` and the middle of ``smoothed`` and ``names``: HOST:SET."""
     return f"{host:016x}:{resource_set:08x}"
 
 
 def parse_member(field: bytes) -> tuple[int, int] | None:
-    """The host and the resource set that ``member`` names; None for a field that is no member."""
+    """Host and resource set in a field made by ``member``; None for any other field."""
     found = _MEMBER.fullmatch(field)
     return None if found is None else (int(found[1], 16), int(found[2], 16))
 
@@ -141,12 +141,12 @@ def smoothed(tag: str, host: int, resource_set: int, slot: int) -> str:
 
 
 def recent(tag: str, host: int, resource_set: int) -> str:
-    """The recent raw values of a resource set."""
+    """Recent raw values of a resource set."""
     return f"recent:{{{tag}}}:{host:016x}:{resource_set:08x}"
 
 
 def names(tag: str, host: int, resource_set: int) -> str:
-    """The table (names of entities and metrics) of a resource set."""
+    """Table (names of entities and metrics) of a resource set."""
     return f"names:{{{tag}}}:{host:016x}:{resource_set:08x}"
 
 
@@ -156,17 +156,17 @@ def rejected(tag: str) -> str:
 
 
 def refused(tag: str) -> str:
-    """The bytes of these entries."""
+    """Bytes of these entries."""
     return f"refused:{{{tag}}}"
 
 
 def status(tag: str, host: int) -> str:
-    """The probe's own account of what it made and sent."""
+    """The probe's own account of samples made and sent."""
     return f"status:{{{tag}}}:{host:016x}"
 
 
 def began(tag: str) -> str:
-    """Since when a partition holds what it does: it is absent in a shard that has come back empty."""
+    """Since when a partition holds its data: absent in a shard that has come back empty."""
     return f"began:{{{tag}}}"
 
 
@@ -176,17 +176,17 @@ def lease(tag: str) -> str:
 
 
 def workers(tag: str) -> str:
-    """The live filter workers that reach a partition."""
+    """Live filter workers with access to a partition."""
     return f"workers:{{{tag}}}"
 
 
 def readers(tag: str) -> str:
-    """The claims of those that read the raw stream beside the filter."""
+    """Claims of readers of the raw stream beside the filter."""
     return f"readers:{{{tag}}}"
 
 
 def cut(tag: str) -> str:
-    """The mark of the newest trim that did not wait for a living reader."""
+    """Mark of the newest trim that did not wait for a living reader."""
     return f"cut:{{{tag}}}"
 
 
@@ -201,7 +201,7 @@ def archiver(tag: str) -> str:
 
 
 def archivers(tag: str) -> str:
-    """The live archivers that reach a partition."""
+    """Live archivers with access to a partition."""
     return f"archivers:{{{tag}}}"
 
 

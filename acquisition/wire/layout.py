@@ -1,6 +1,6 @@
 """Cluster layout shared by all clients: value of ``layout:{copy}``, as JSON.
 
-Fields are found by name, and unknown ones are passed over. The probe imports this module: it stays lean.
+Fields are found by name, and unknown ones are ignored. The probe imports this module: it stays lean.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FORMAT = 1
 
 
 class Layout(NamedTuple):
-    """The number of partitions and of kept ticks, which never change, and the format in which filters write records
+    """Numbers of partitions and of kept ticks, which never change, and the format in which filters write records
     (``acquisition.wire.records.record_format``), which is raised."""
 
     partitions: int = keys.DEFAULT_PARTITIONS
@@ -25,22 +25,22 @@ class Layout(NamedTuple):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The hash tags of all partitions."""
+        """Hash tags of all partitions."""
         return keys.tags(self.partitions)
 
     def tag_of(self, host: int) -> str:
-        """The hash tag of a host's partition."""
+        """Hash tag of a host's partition."""
         return self.tags[keys.partition_of(host, self.partitions)]
 
 
 def encode(layout: Layout) -> str:
-    """The document of a layout."""
+    """Document of a layout."""
     return json.dumps({"format": _FORMAT, **layout._asdict()})
 
 
 def decode(data: bytes) -> Layout:
-    """The layout in ``data``, whatever its record format. Raises ConfigError when it is damaged or of another format
-    itself."""
+    """Layout in ``data``, with any record format. Raises ConfigError if it is damaged or itself of another
+    format."""
     try:
         document = json.loads(data)
         if document["format"] != _FORMAT:

@@ -1,11 +1,11 @@
 """Holders: the worker with the lease of a partition, and the operator.
 
 The value of ``lease:{tag}`` and the members of ``workers:{tag}``: ``<id> <milliseconds> <name> [<step> [<figures>]]``,
-the worker's random id, how long its leases last without being renewed, what people call it, how it computes (``native``
-or ``numpy``), and a checksum of what it is to compute.
+the worker's random id, the lifetime of its leases without renewal, its name for people, its kind of step (``native``
+or ``numpy``), and a checksum of the figures to compute.
 
-The value of ``shardpulse:operating`` is JSON with the fields of ``Operating``: people may have to read it when nothing
-else of shardpulse is at hand.
+The value of ``shardpulse:operating`` is JSON with the fields of ``Operating``: people may have to read it without
+any tool of shardpulse.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[0-9a-f]{16}")
 
 
 class Holder(NamedTuple):
-    """A filter worker; ``name`` has no blanks. ``step`` and ``figures`` are "" when it does not say; without ``step``
+    """A filter worker; ``name`` has no blanks. ``step`` and ``figures`` are "" if not reported; without ``step``
     there are no ``figures``."""
 
     id: str
@@ -32,12 +32,12 @@ class Holder(NamedTuple):
 
 
 def encode(holder: Holder) -> bytes:
-    """The bytes of a holder."""
+    """Bytes of a holder."""
     return f"{holder.id} {holder.milliseconds} {holder.name} {holder.step} {holder.figures}".rstrip().encode()
 
 
 def decode(data: bytes) -> Holder:
-    """The holder in ``data``. Raises FrameError if it is invalid."""
+    """Holder in ``data``. Raises FrameError if it is invalid."""
     found = _HOLDER.fullmatch(data)
     if found is None:
         raise FrameError("payload", f"invalid lease {data[:60]!r}")
@@ -46,7 +46,7 @@ def decode(data: bytes) -> Holder:
 
 
 class Operating(NamedTuple):
-    """``token`` is the command's own, ``what`` its words, ``since_ms`` when it began, by its machine's clock."""
+    """``token`` identifies the command, ``what`` describes it, ``since_ms`` is its start, by its machine's clock."""
 
     token: str
     user: str
@@ -57,12 +57,12 @@ class Operating(NamedTuple):
 
 
 def encode_note(note: Operating) -> bytes:
-    """The bytes of a note."""
+    """Bytes of a note."""
     return json.dumps(note._asdict()).encode()
 
 
 def decode_note(data: bytes) -> Operating:
-    """The note in ``data``. Raises FrameError if it is invalid."""
+    """Note in ``data``. Raises FrameError if it is invalid."""
     try:
         found = json.loads(data)
         values = [found[name] for name in Operating._fields]

@@ -1,4 +1,4 @@
-/* Records lie in memory as on the wire: little-endian. On other machines nothing is compiled, and the definitions in
+/* Records in memory are as on the wire: little-endian. On other machines nothing is compiled, and the definitions in
    Python compute (acquisition.compiled). */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -1,14 +1,14 @@
 """Registered readers of a raw stream beside the filter, and their cursors.
 
 ``readers:{tag}`` is a hash: name -> ``<cursor> <expires>[ <until> <archived> <gap> <open>[ <trouble>]]``. ``cursor``
-is the newest entry that the reader needs no more; it is written after what the reader made of everything before is
+is the newest entry that the reader no longer needs; it is written once the reader's results from all earlier ones are
 durable. ``expires`` is the end of its claim, in milliseconds since 1970 by the shard's clock. Everything up to
 ``until``, by the same clock, has been read; then come its books: samples that are durable, that never will be, and
-that are in memory alone. ``trouble`` says in words what keeps it from going on.
+that are in memory alone. ``trouble`` is text about what blocks it.
 
 ``cut:{tag}`` is the mark of a trim that did not wait for a living reader, ``<first> <entries>``:
-entries before ``first`` are gone, and so many of them went with the newest such trim.
-``tests/acquisition/wire/test_readers.py`` holds golden bytes and round trips.
+entries before ``first`` are gone, and ``entries`` is how many went with the newest such trim.
+``tests/acquisition/wire/test_readers.py`` contains golden bytes and round trips.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from acquisition.errors import FrameError
 from acquisition.wire.stream_id import is_possible, parse
 
 _BOOKS = re.compile(rb"(\d{1,16}) (\d{1,16}) (\d{1,16}) (\d{1,16})(?: (.*))?", re.DOTALL)
-_MOST_TROUBLE = 200  #: bytes of words
+_MOST_TROUBLE = 200  #: bytes of text
 _ENTRY_AND_NUMBER = re.compile(rb"(\d{1,20}-\d{1,20}) (\d{1,16})(?: (.*))?", re.DOTALL)
 
 
 class Reader(NamedTuple):
-    """The claim of a reader; ``expires`` and ``until`` in milliseconds, then three numbers of samples; ``trouble`` is
-    "" while nothing is in its way."""
+    """Claim of a reader; ``expires`` and ``until`` in milliseconds, then three numbers of samples; ``trouble`` is
+    "" if nothing blocks it."""
 
     cursor: bytes
     expires: int
@@ -47,13 +47,13 @@ class Cut(NamedTuple):
 
 
 def encode(reader: Reader) -> bytes:
-    """The value of a reader's field."""
+    """Value of a reader's field."""
     trouble = reader.trouble.encode(errors="replace")[:_MOST_TROUBLE]
     return b"%b %d %d %d %d %d" % reader[:6] + (b" " + trouble if trouble else b"")
 
 
 def decode(data: bytes) -> Reader:
-    """The claim in ``data``. Raises FrameError if it is invalid."""
+    """Claim in ``data``. Raises FrameError if it is invalid."""
     cursor, expires, rest = _parse(data, "claim of a reader")
     books = _BOOKS.fullmatch(rest)
     if books is None:
@@ -63,12 +63,12 @@ def decode(data: bytes) -> Reader:
 
 
 def encode_cut(cut: Cut) -> bytes:
-    """The bytes of a mark."""
+    """Bytes of a mark."""
     return b"%b %d" % cut
 
 
 def decode_cut(data: bytes) -> Cut:
-    """The mark in ``data``. Raises FrameError if it is invalid."""
+    """Mark in ``data``. Raises FrameError if it is invalid."""
     return Cut(*_parse(data, "mark of a cut")[:2])
 
 
@@ -85,9 +85,9 @@ def milliseconds(clock: Sequence[bytes]) -> int:
 
 
 def oldest_claim(fields: Sequence[Any], clock: Sequence[bytes]) -> bytes | None:
-    """The oldest cursor of the living readers, from the replies to HGETALL and TIME; None: nobody waits for anything.
+    """Oldest cursor of the living readers, from the replies to HGETALL and TIME; None: no reader waits for anything.
 
-    A field that is no claim holds nothing back.
+    An invalid field holds nothing back.
     """
     now = milliseconds(clock)
     cursors = []

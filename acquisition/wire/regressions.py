@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from acquisition.terminal import printable
 
-PREFIX = "regression:"  #: then the host that has it, and which series it is
-_FRESH_PERIODS = 3.0  #: for which it holds; an archiver judges again after each
+PREFIX = "regression:"  #: followed by its host, and the series
+_FRESH_PERIODS = 3.0  #: validity in periods; an archiver judges again after each
 _LONGEST = 100  #: characters of a name
 
 
 class Regression(NamedTuple):
-    """A metric (``SET.METRIC``) of an entity, which got worse ``since``, by ``change`` of its usual level (-0.1: 10%
-    less); ``chance`` is the probability that jitter alone looks like it. So it was ``at``; both are in seconds since
+    """A metric (``SET.METRIC``) of an entity that got worse ``since``, by ``change`` of its usual level (-0.1: 10%
+    less); ``chance`` is the probability that jitter alone looks like it. Judged ``at``; both are in seconds since
     1970, by the shards' clock. ``period`` in seconds is that of the comparison."""
 
     at: float
@@ -30,13 +30,13 @@ class Regression(NamedTuple):
 
 
 def encode(one: Regression) -> str:
-    """As text, its names short and printable."""
+    """Text form, with names short and printable."""
     names = (printable(name[:_LONGEST]) for name in (one.host, one.entity, one.metric))
     return json.dumps([one.at, one.period, *names, one.since, one.change, one.chance])
 
 
 def decode(text: str) -> Regression | None:
-    """The regression that ``text`` holds; None where it holds none."""
+    """Regression in ``text``; None if it is invalid."""
     try:
         found = Regression(*json.loads(text))
     except (ValueError, TypeError, RecursionError):
@@ -48,12 +48,12 @@ def decode(text: str) -> Regression | None:
 
 
 def is_fresh(one: Regression, now: float) -> bool:
-    """Whether an archiver still said so lately."""
+    """Whether an archiver has confirmed it lately."""
     return abs(now - one.at) < _FRESH_PERIODS * one.period
 
 
 def fresh(reported: Iterable[Mapping[str, str]], now: float) -> list[Regression]:
-    """Regressions in what was ``reported``, a mapping for each partition, that hold at ``now``, the largest first."""
+    """Regressions in ``reported``, a mapping for each partition, that hold at ``now``, the largest first."""
     texts = [text for one in reported for name, text in one.items() if name.startswith(PREFIX)]
     found = [one for one in map(decode, texts) if one is not None and is_fresh(one, now)]
     return sorted(found, key=lambda one: -abs(one.change))

@@ -1,7 +1,7 @@
 """Roster of expired hosts: fields HOST of ``dormant:{tag}``.
 
 ``<milliseconds since 1970> <name>``, beside the positions of the host's sets. A host that is in ``applied:{tag}`` needs
-no entry. ``tests/acquisition/wire/test_seen.py`` holds golden bytes and a round trip.
+no entry. ``tests/acquisition/wire/test_seen.py`` contains golden bytes and a round trip.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-KEPT_SECONDS = 7 * 86_400  #: for so long a host is missed
-MOST = 10_000  #: names of all partitions together; the oldest ones go first
+KEPT_SECONDS = 7 * 86_400  #: a host is remembered for this long
+MOST = 10_000  #: names in all partitions together; the oldest are dropped first
 _MOST_NAME = 255  #: characters, as of a host name (POSIX)
 _FIELD = re.compile(rb"[0-9a-f]{16}")
 _VALUE = re.compile(rb"(\d{1,15}) (.*)", re.DOTALL)
 
 
 class Seen(NamedTuple):
-    """A host that is not there any more: ``last`` is when its newest samples were taken, in seconds since 1970."""
+    """A host that is gone: ``last`` is when its newest samples were taken, in seconds since 1970."""
 
     host: int
     name: str
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
 
 def is_field(field: bytes) -> bool:
-    """Whether a field of ``dormant:{tag}`` is a host's, not a resource set's."""
+    """Whether a field of ``dormant:{tag}`` belongs to a host, not to a resource set."""
     return _FIELD.fullmatch(field) is not None
 
 
@@ -36,7 +36,7 @@ def encode(seen: Seen) -> tuple[bytes, bytes]:
 
 
 def decode(field: bytes, value: bytes) -> Seen | None:
-    """The host that a field and its value name; None where they are none of ours."""
+    """Host in a field and its value; None if they are not ours."""
     found = _VALUE.fullmatch(value)
     if found is None or not is_field(field):
         return None

@@ -1,16 +1,16 @@
-"""Signature of a frame: proves its maker, whatever password delivered it.
+"""Signature of a frame: proves its maker, independent of the password used.
 
-A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers that know nothing of it pass over the second field::
+A stream entry ``f FRAME`` becomes ``f FRAME s SIGNATURE``; readers without support ignore the second field::
 
-    4 bytes   the number of the master secret that the key is of
-    16 bytes  HMAC-SHA256 (RFC 2104) of all bytes of the frame as it was sent, cut to half (RFC 4868)
+    4 bytes   the number of the master secret of the key
+    16 bytes  HMAC-SHA256 (RFC 2104) of all bytes of the frame as sent, cut to half (RFC 4868)
 
-A host has a key of its own, made of a master secret and its id, so it can sign for no other; a verifier has the
-masters. The frame holds host, resource set, epoch, sequence number and all samples or names, so none of these can be
-another one; a frame that is sent a second time is found by its number (``filters.worker.states.sequence``).
-``tests/acquisition/wire/test_signature.py`` holds golden bytes.
+A host has its own key, derived from a master secret and its id, so it can sign for no other; a verifier has the
+masters. The frame contains host, resource set, epoch, sequence number and all samples or names, so none of these can
+be changed; a frame sent a second time is detected by its number (``filters.worker.states.sequence``).
+``tests/acquisition/wire/test_signature.py`` contains golden bytes.
 
-A probe that signs nothing does not import this module, which brings OpenSSL.
+A probe that does not sign does not import this module, which loads OpenSSL.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ NUMBER_SIZE = 4
 SECRET_SIZE = 32
 _TAG_SIZE = 16
 _HASH = "sha256"
-_MASTER, _HOST = b"shardpulse master", b"shardpulse frame"  #: what is derived is for one purpose each
+_MASTER, _HOST = b"shardpulse master", b"shardpulse frame"  #: each derived secret has a single purpose
 _HOST_ID = struct.Struct("<Q")
 _HOST_AT = 16  #: in a frame: acquisition.wire.frame.HEADER_FIELDS
-_MOST_HOSTS = 1 << 17  #: whose keys are remembered
+_MOST_HOSTS = 1 << 17  #: whose keys are cached
 
 
 class HostKey(NamedTuple):
@@ -41,11 +41,11 @@ class HostKey(NamedTuple):
     secret: bytes
 
     def __repr__(self) -> str:
-        return f"HostKey({self.number.hex()})"  # no secret gets into a log
+        return f"HostKey({self.number.hex()})"  # keeps the secret out of logs
 
 
 class SignatureError(FrameError):
-    """A frame whose host has not signed it; ``host`` is the id that it claims."""
+    """A frame not signed by its host; ``host`` is the claimed id."""
 
     def __init__(self, host: int, message: str) -> None:
         super().__init__(SIGNATURE, message)
@@ -53,29 +53,29 @@ class SignatureError(FrameError):
 
 
 def number_of(master: bytes) -> bytes:
-    """The name of a master secret, which reveals nothing of it."""
+    """Name of a master secret, which reveals nothing about it."""
     return hmac.digest(master, _MASTER, _HASH)[:NUMBER_SIZE]
 
 
 def host_key(master: bytes, host: int) -> HostKey:
-    """The key of the host with this id."""
+    """Key of the host with this id."""
     return HostKey(number_of(master), _secret_of(master, host))
 
 
 def sign(key: HostKey, data: bytes) -> bytes:
-    """The signature of an encoded frame: the number of the master, and the tag."""
+    """Signature of an encoded frame: the number of the master, and the tag."""
     return key.number + hmac.digest(key.secret, data, _HASH)[:_TAG_SIZE]
 
 
 def signer(key: HostKey) -> Callable[[bytes], bytes]:
-    """``sign`` for a writer, which does so for every frame."""
+    """``sign`` for a writer, which calls it for every frame."""
     return lambda data: sign(key, data)
 
 
 class Verifier:
     """Verifies frames' signatures by their hosts; any of the ``masters`` is accepted, so that they can be replaced.
 
-    ``required``: frames without a signature are refused as well, and not only those with a wrong one.
+    ``required``: frames without a signature are refused as well as those with a wrong one.
     """
 
     def __init__(self, masters: Sequence[bytes], required: bool = True) -> None:
@@ -84,8 +84,8 @@ class Verifier:
         self._required = required
 
     def check(self, data: bytes, fields: Sequence[bytes]) -> None:
-        """Raise SignatureError where the frame ``data`` of a stream entry is not signed by the host that it names;
-        ``fields`` are all of the entry. What is too short for a frame is left to ``acquisition.wire.frame.decode``."""
+        """Raise SignatureError if the frame ``data`` of a stream entry is not signed by the host named in it;
+        ``fields`` are all of the entry. Data too short for a frame are left to ``acquisition.wire.frame.decode``."""
         if len(data) < frame.HEADER_SIZE:
             return
         (host,) = _HOST_ID.unpack_from(data, _HOST_AT)

@@ -1,7 +1,7 @@
 """Status record: a probe's own account of samples made and sent, as JSON.
 
-It stands in ``status:{tag}:HOST`` beside the filter's applied positions, so that the
-books (``acquisition.snapshot.reconcile.books``) compare two counts that were made independently.
+It is in ``status:{tag}:HOST`` beside the filter's applied positions, so that the
+books (``acquisition.snapshot.reconcile.books``) compare two independent counts.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), default=str)
 
 
 class SetStatus(NamedTuple):
-    """One resource set; counts are samples of this epoch unless they say frames.
+    """One resource set; counts are samples of this epoch unless called frames.
 
     Resent, dropped and go-backs are counted since the start of the probe, everything else since that of
-    the epoch. Columns are found by name: those with a default may be absent, unknown ones are passed over.
+    the epoch. Columns are found by name: those with a default may be absent, unknown ones are ignored.
     """
 
     epoch: int
     made: int
     frames: int  #: the newest sequence number
     floor: int  #: the oldest sequence number held
-    sent: int  #: the newest sequence number that the shard acknowledged since the last go-back
+    sent: int  #: the newest sequence number acknowledged by the shard since the last go-back
     sent_id: str  #: its stream id, "" if absent
     sent_samples: int  #: samples made up to and including it
-    applied: int  #: the applied sequence number that the probe has read
+    applied: int  #: the applied sequence number last read by the probe
     resent_frames: int
     dropped_frames: int  #: given up by the ring, and not applied as far as the probe knows
     dropped_samples: int
     go_backs: int
-    floor_samples: int = -1  #: samples made before the frame at floor; -1: the probe does not say
-    shed_frames: int = 0  #: given up before they were sent: more is made than the pipeline takes
+    floor_samples: int = -1  #: samples made before the frame at floor; -1: not reported by the probe
+    shed_frames: int = 0  #: given up before being sent: more is made than the pipeline takes
     shed_samples: int = 0
-    next: int = -1  #: the next sequence number to be sent; -1: the probe does not say
+    next: int = -1  #: the next sequence number to send; -1: not reported by the probe
 
 
-#: What ``encode`` writes without a look at the type of each value: it is written every two seconds by every probe.
+#: Written by ``encode`` without a type check of each value: every probe writes it every two seconds.
 _TEXT_AT = SetStatus._fields.index("sent_id")
 _ROW = '"%08x":[' + ",".join("%s" if each == _TEXT_AT else "%d" for each in range(len(SetStatus._fields))) + "]"
 _OWN = f'"format":{FORMAT},"host":%s,"wall":%r,"fields":{_ENCODER.encode(SetStatus._fields)},"sets":{{%s}}'
@@ -52,7 +52,7 @@ _quoted = json.encoder.encode_basestring_ascii
 
 
 class Status(NamedTuple):
-    """``rest`` is everything else in the record: ring, errors, and what the probe added."""
+    """``rest`` is everything else in the record: ring, errors, and additions of the probe."""
 
     host_name: str
     wall: float
@@ -61,15 +61,15 @@ class Status(NamedTuple):
 
 
 def members(values: dict[str, Any]) -> bytes:
-    """Members of a record, encoded once for many records: what ``encode`` takes as ``written``."""
+    """Members of a record, encoded once for many records: the argument ``written`` of ``encode``."""
     return _ENCODER.encode(values)[1:-1].encode()
 
 
 def encode(
     host_name: str, wall: float, sets: Mapping[int, SetStatus], rest: dict[str, Any], written: bytes = b""
 ) -> bytes:
-    """The bytes of a record; ``sets`` has a row for each number of a resource set. Keys of ``rest`` never hide the
-    record's own, nor do those of the ``members`` that are ``written`` those of ``rest``: of two the last one counts."""
+    """Bytes of a record; ``sets`` has a row for each number of a resource set. Keys of ``rest`` never hide the
+    record's own, nor do ``members`` in ``written`` hide those of ``rest``: of two equal keys the last one counts."""
     rows = [
         _ROW % (number, *row[:_TEXT_AT], _quoted(row.sent_id), *row[_TEXT_AT + 1 :]) for number, row in sets.items()
     ]
@@ -78,7 +78,7 @@ def encode(
 
 
 def decode(data: bytes) -> Status:
-    """The record in ``data``. Raises FrameError("payload") if it is invalid."""
+    """Record in ``data``. Raises FrameError("payload") if it is invalid."""
     try:
         document: dict[str, Any] = json.loads(data)
         if document.pop("format") != FORMAT:
@@ -99,7 +99,7 @@ def decode(data: bytes) -> Status:
 def _text(value: object) -> str:
     if type(value) is not str:
         raise TypeError(f"{value!r:.40} is not text")
-    value.encode()  # or it is no UTF-8: JSON can carry lone surrogates
+    value.encode()  # or it is not UTF-8: JSON can carry lone surrogates
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def parse(text: bytes) -> tuple[int, int]:
-    """The two numbers of a stream id; anything else is before everything."""
+    """The two numbers of a stream id; anything else precedes all ids."""
     try:
         milliseconds, _, number = text.partition(b"-")
         return int(milliseconds), int(number)
@@ -13,7 +13,7 @@ def parse(text: bytes) -> tuple[int, int]:
 
 
 def is_possible(entry: bytes) -> bool:
-    """Whether a stream can have such an id: both numbers have 64 bits."""
+    """Whether a stream can have such an id: both numbers fit 64 bits."""
     return all(0 <= number < 1 << 64 for number in parse(entry))
 
 

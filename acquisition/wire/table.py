@@ -1,11 +1,11 @@
-"""Table frames: names behind the numbers of a resource set.
+"""Table frames: names for the numbers of a resource set.
 
 A table is sent in the stream, numbered like every frame, at the start of an epoch,
-whenever entities come, and again after any doubt. Its payload is UTF-8 JSON.
+whenever entities are added, and again after any doubt. Its payload is UTF-8 JSON.
 A table with ``complete`` replaces all entities known so far; one without adds to them.
 
-``decode`` refuses what filters and readers cannot represent: numbers that are not finite, ids of other than 64 bits,
-text that is no UTF-8 (lone surrogates, which JSON can carry). So nobody behind it has to.
+``decode`` refuses content that filters and readers cannot represent: numbers that are not finite, ids of other than 64
+bits, text that is not UTF-8 (lone surrogates, which JSON can carry). So later stages need no checks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from acquisition.errors import FrameError
 from acquisition.model.metric import INFINITY, Metric
 
 _ID = re.compile("[0-9a-f]{16}")
-#: Entities encoded at once: those of a thousand would be a megabyte for a moment, and for good in a probe's memory.
+#: Entities encoded at once: a thousand would take a megabyte for a moment, and permanently in a probe's memory.
 _TOGETHER = 64
-_COLUMNS = 4096  #: that are remembered: hosts of one kind have the same ones
+_COLUMNS = 4096  #: to cache: hosts of one kind have the same ones
 _json = json.JSONEncoder(separators=(",", ":")).encode
 
-VM = "vm"  #: the kind of entities that migrate
-DAEMON = "daemon"  #: a label of processes that run VMs, keep the logs or carry the samples: never moved
-#: A label of VMs, from the filter: since when the host has reported it without a break.
+VM = "vm"  #: kind of the entities that migrate
+DAEMON = "daemon"  #: label of processes that run VMs, keep the logs or carry the samples: never moved
+#: A label of VMs, from the filter: since when the host has reported it without interruption.
 FIRST_SEEN = "first_seen"
 
 
@@ -36,14 +36,14 @@ class Entity(NamedTuple):
 
     id: int
     kind: str  #: host, process, vm
-    stable: str  #: what survives a restart or a migration: host name, pid on a host, VM uuid
-    epoch: str  #: what does not
+    stable: str  #: part that survives a restart or a migration: host name, pid on a host, VM uuid
+    epoch: str  #: part that does not
     name: str  #: for people: host name, command, guest name
     labels: dict[str, str] = {}  # noqa: RUF012 - never mutated; a NamedTuple has no factories
 
 
 class Table(NamedTuple):
-    """``interval`` in seconds; ``source`` is what the samples are read from."""
+    """``interval`` in seconds; ``source`` is the source of the samples."""
 
     host: str
     resource_set: str
@@ -55,7 +55,7 @@ class Table(NamedTuple):
 
 
 def encode(table: Table) -> bytes:
-    """The JSON payload of a table."""
+    """JSON payload of a table."""
     rows = table.entities
     entities = ",".join([_rows(rows[first : first + _TOGETHER]) for first in range(0, len(rows), _TOGETHER)])
     document = {
@@ -74,7 +74,7 @@ def _rows(entities: tuple[Entity, ...]) -> str:
 
 
 def decode(payload: bytes, known: Mapping[int, Entity] | None = None) -> Table:
-    """The table in a payload; entities that are ``known`` by their ids, and the same, are taken from there. Raises
+    """Table in a payload; entities equal to ``known`` ones, by their ids, are taken from there. Raises
     FrameError("payload") if it is invalid."""
     before = known or {}
     try:
@@ -93,7 +93,7 @@ def decode(payload: bytes, known: Mapping[int, Entity] | None = None) -> Table:
 
 
 def merge(old: Table | None, new: Table) -> Table:
-    """Table after ``new`` has come: its entities alone when complete, else added to the old ones."""
+    """Table after the arrival of ``new``: its entities alone if complete, else added to the old ones."""
     if old is None or new.complete:
         return new
     known = {entity.id: entity for entity in old.entities}
@@ -102,8 +102,8 @@ def merge(old: Table | None, new: Table) -> Table:
 
 
 def _parsed(payload: bytes) -> tuple[dict[str, Any], tuple[Metric, ...]]:
-    """The document, and its columns, which most hosts have in common and which are most of it: their text is parsed
-    once where it certainly is the value of the outermost object's only "metrics"."""
+    """The document, and its columns, common to most hosts and most of its size: their text is parsed
+    once if it certainly is the value of the outermost object's only "metrics"."""
     head, _, rest = payload.partition(b',"metrics":[')
     columns, between, entities = rest.partition(b'],"entities":[')
     if between and head.rfind(b"{") == 0 and b"[" not in head:

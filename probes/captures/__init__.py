@@ -1,1 +1,1 @@
-"""Captures of what a machine prints, and their replay."""
+"""Captures of a machine's tool output and files, and their replay."""

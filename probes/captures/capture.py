@@ -1,7 +1,7 @@
 """Capture of this machine's /proc and /sys at one tick, without secrets.
 
-A file is captured only when a table below names it: those that the sources of ``procfs`` read, and nothing beside
-them. Of command lines only those of qemu are captured, through ``capture_options``; the environment and the
+A file is captured only if a table below names it: those read by the sources of ``procfs``, and no
+others. Command lines are captured only of qemu, through ``capture_options``; the environment and the
 arguments of other processes never are.
 """
 
@@ -33,23 +33,23 @@ HOST_FILES = (
     "sys/class/net/*/speed",
     "sys/kernel/mm/hugepages/*/*_hugepages",
 )
-#: A directory that sources look for and do not open, and a link to another network device.
+#: A directory whose existence sources check without opening it, and a link to another network device.
 HOST_DIRECTORY = "sys/class/net/*/device"
 HOST_LINK = "sys/class/net/*/master"
 #: Files of every process below /proc/PID, and of a virtual machine.
 PROCESS_FILES = (*FILES, "cgroup")
 VM_FILES = ("task/*/comm", "task/*/stat", "task/*/schedstat", "task/*/cgroup")
-#: Which descriptors of a virtual machine are captured, by what their links say.
+#: Descriptors of a virtual machine to capture, by the text of their links.
 DESCRIPTOR = re.compile(r".*/net/tun|/dev/tap\d+|anon_inode:\[?kvm-vcpu.*")
 _GENERIC = re.compile(r"qemu-system-[\w-]*|qemu-kvm|kvm|CPU \d+/\w+")
-_MOST_BYTES = 1 << 20  #: of a file
+_MOST_BYTES = 1 << 20  #: per file
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 
 Rename = Callable[[str], str]
 
 
 class Captured(NamedTuple):
-    """Files found at a tick: path below the root -> content. ``refused``: files that this user may not read."""
+    """Files found at a tick: path below the root -> content. ``refused``: files not readable by this user."""
 
     contents: dict[str, Content]
     processes: int
@@ -58,8 +58,8 @@ class Captured(NamedTuple):
 
 
 def hasher(key: bytes) -> Rename:
-    """Replaces names by hashes that cannot be guessed without ``key``: a name has the same hash everywhere in a
-    capture. What every qemu calls itself and its threads stays."""
+    """Function that replaces names by hashes that cannot be guessed without ``key``: a name has the same hash
+    throughout a capture. Names that every qemu uses for itself and its threads stay."""
 
     def rename(name: str) -> str:
         if not name or _GENERIC.fullmatch(name):
@@ -70,7 +70,7 @@ def hasher(key: bytes) -> Rename:
 
 
 class Tick:
-    """Captures what there is below ``root`` (normally ``/``); ``rename`` replaces names of processes and VMs."""
+    """Captures the files below ``root`` (normally ``/``); ``rename`` replaces names of processes and VMs."""
 
     def __init__(self, rename: Rename | None = None, root: str = "/") -> None:
         self._root = root
@@ -79,7 +79,7 @@ class Tick:
         self._refused = 0
 
     def read(self) -> Captured:
-        """Everything, once. A process that ends meanwhile is left out."""
+        """All files, once. A process that ends meanwhile is left out."""
         for pattern in HOST_FILES:
             for path in glob(pattern, root_dir=self._root):
                 self._file(path)
@@ -92,7 +92,7 @@ class Tick:
         return Captured(self._contents, len(found) - found.count(None), found.count(True), self._refused)
 
     def _process(self, base: str) -> bool | None:
-        """Capture a process; whether it is a virtual machine, None for a thread of the kernel or one that is gone."""
+        """Capture a process; returns whether it is a virtual machine, None for a kernel thread or one that is gone."""
         place = os.path.join(self._root, base)
         try:
             _, fields = parse_stat(read_once(f"{place}/stat"))
@@ -133,7 +133,7 @@ class Tick:
                 self._file(path.replace("/fd/", "/fdinfo/"))
 
     def _limits(self, cgroup: str) -> None:
-        """How the cgroup that a file names, and those above it, are limited."""
+        """Capture the limits of the cgroup named in a file, and of those above it."""
         with suppress(OSError):
             place = place_of(os.path.join(self._root, "sys"), read_once(cgroup, _MOST_BYTES))
             root, path = place or ("", "")
@@ -143,7 +143,7 @@ class Tick:
                 self._contents[f"{os.path.relpath(root, self._root)}{shown}/{CPU_STAT}"] = text
 
     def _text(self, path: str) -> str:
-        """A file that is not captured as it is; "" when it cannot be read."""
+        """Text of a file not captured as it is; "" if it cannot be read."""
         place = os.path.join(self._root, path)
         with suppress(OSError):
             if os.path.isfile(place):
@@ -163,14 +163,14 @@ class Tick:
 
 
 def _link(path: str) -> str:
-    """Target of a symbolic link; "" when it cannot be read."""
+    """Target of a symbolic link; "" if it cannot be read."""
     with suppress(OSError):
         return os.readlink(path)
     return ""
 
 
 def _renamed(pattern: bytes) -> Callable[[bytes, Rename], bytes]:
-    """Replaces what the group of the pattern matches, everywhere in a text."""
+    """Function that replaces all matches of the pattern's group in a text."""
     compiled = re.compile(pattern, re.DOTALL | re.MULTILINE)
 
     def rewrite(text: bytes, rename: Rename) -> bytes:
@@ -184,7 +184,7 @@ def _renamed(pattern: bytes) -> Callable[[bytes, Rename], bytes]:
     return rewrite
 
 
-#: Files that hold names, and where.
+#: Files that contain names, and their places.
 _NAMED = {
     "stat": _renamed(rb"\A\d+ \((.*)\)"),
     "status": _renamed(rb"\AName:\t([^\n]*)"),

@@ -1,9 +1,9 @@
 """Qemu options kept in a capture: those that describe the VM.
 
-All else becomes ``…``.
+All others become ``…``.
 
-Command lines of qemu hold secrets: passwords of disks and displays, keys of ``-object secret``, configuration of the
-guest in ``-fw_cfg`` and ``-append``. So nothing is kept that the tables here do not name.
+Command lines of qemu contain secrets: passwords of disks and displays, keys of ``-object secret``, configuration of the
+guest in ``-fw_cfg`` and ``-append``. So only options named in the tables here are kept.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _COMMA = "\0"
 _FLAGS = frozenset(
     {"-S", "-daemonize", "-enable-kvm", "-mem-prealloc", "-no-shutdown", "-no-user-config", "-nodefaults", "-nographic"}
 )
-#: Options of which nothing but the name is kept.
+#: Options of which only the name is kept.
 _OPAQUE = frozenset(
     {
         "-append", "-blockdev", "-boot", "-cdrom", "-chardev", "-display", "-drive", "-fw_cfg", "-hda", "-incoming",
         "-kernel", "-monitor", "-net", "-netdev", "-nic", "-qmp", "-serial", "-spice", "-vnc",
     }
 )  # fmt: skip
-#: Option -> keys whose values are kept; "" is a value without a key, in first place.
+#: Option -> keys with values to keep; "" is a value without a key, in first place.
 _KEYS: dict[str, frozenset[str]] = {
     option: frozenset(("", *keys.split()))
     for option, keys in {
@@ -54,7 +54,7 @@ _KINDS = {
     "-object": re.compile(r"memory-backend-[\w-]+"),
     "-device": re.compile(r"[\w.-]+-cpu|pc-dimm|nvdimm|virtio-(mem|pmem)[\w-]*"),
 }
-#: Sections of a configuration file that are not named like their option.
+#: Sections of a configuration file with another name than their option.
 _SECTIONS = {"memory": "-m", "smp-opts": "-smp"}
 _SECTION = re.compile(r'\s*\[\s*([\w-]+)(?:\s+"(.*)")?\s*\]\s*')
 _SETTING = re.compile(r'\s*([\w.-]+)\s*=\s*"(.*)"\s*')
@@ -66,25 +66,25 @@ Rename = Callable[[str], str]
 
 
 def is_qemu(program: str, arguments: list[str]) -> bool:
-    """Whether a process may be qemu, by its executable and argv[0]. ``program`` is where /proc/PID/exe leads, or ""."""
+    """Whether a process may be qemu, by its executable and argv[0]. ``program`` is the link in /proc/PID/exe, or ""."""
     names = [os.path.basename(name) for name in (program, *arguments[:1])]
     return any("qemu" in name or "kvm" in name for name in names)
 
 
 def kept(arguments: list[str], rename: Rename | None = None) -> list[str]:
-    """As many words as ``arguments``: those that may be shown, ``…`` for the others. ``rename`` replaces names of
+    """As many words as ``arguments``: those that may be shown, and ``…`` for the others. ``rename`` replaces names of
     virtual machines, and in paths."""
     return list(_kept(arguments, rename))
 
 
 def configuration_file(arguments: list[str]) -> str:
-    """The file that ``-readconfig`` names, where it may be read: never a device or a pipe. "" without one."""
+    """File named by ``-readconfig``, if it may be read: never a device or a pipe. "" without one."""
     path = next((value for option, value in pairwise(arguments) if option.lstrip("-") == "readconfig"), "")
     return path if path.startswith("/") and not path.startswith(("/dev/", "/proc/")) else ""
 
 
 def kept_configuration(text: str, rename: Rename | None = None) -> str:
-    """Of a configuration file of qemu the sections and settings that ``kept`` would keep as options."""
+    """Sections and settings of a qemu configuration file that ``kept`` would keep as options."""
     kept_lines: list[str] = []
     option = ""
     settings: dict[str, str] = {}
@@ -168,6 +168,6 @@ def _shown(option: str, key: str, value: str, rename: Rename | None) -> str:
 
 
 def shown_path(path: str, rename: Rename | None) -> str:
-    """A path as a capture names it: below its first two directories all names are replaced."""
+    """A path as shown in a capture: below its first two directories all names are replaced."""
     parts = path.split("/")
     return "/".join([*parts[:3], *map(rename, parts[3:])]) if rename is not None else path

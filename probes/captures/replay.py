@@ -1,8 +1,8 @@
 """Replay of vmstat or pidstat output through the live parser and checks.
 
-Streams: one tick is in memory at a time, whatever the length of the capture. Limits of the
-machine that was sampled come from the captured banner or from the caller, never from the
-machine that replays.
+It is a stream: one tick is in memory at a time, whatever the length of the capture. Limits of the
+sampled machine come from the captured banner or from the caller, never from the
+machine that runs the replay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_ENTITIES = 65536
 
 
 class Machine(NamedTuple):
-    """The machine that was sampled, as far as it is known: 0 means unknown."""
+    """The sampled machine, as far as known: 0 means unknown."""
 
     host: str = ""
     cores: int = 0
@@ -39,15 +39,15 @@ class Machine(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """A checked reading and the time of its tick as ISO 8601 (None when the capture has none)."""
+    """A checked reading and the time of its tick as ISO 8601 (None if the capture has none)."""
 
     time: str | None
     reading: Reading
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file in bounded memory: a longer line than MAX_LINE comes as its beginning,
-    one byte longer than MAX_LINE, and its rest is passed over."""
+    """Lines of a file in bounded memory: of a line longer than MAX_LINE only the beginning is returned,
+    one byte longer than MAX_LINE, and the rest is skipped."""
     while line := file.readline(MAX_LINE + 1):
         yield line
         while len(line) > MAX_LINE and not line.endswith(b"\n"):
@@ -59,7 +59,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 def replay_vmstat(
     file: BinaryIO, parser: VmstatParser, check: Check, machine: Machine, interval: float
 ) -> Iterator[Replayed]:
-    """A checked reading of the host per row. ``interval`` is used where rows carry no time."""
+    """A checked reading of the host per row. ``interval`` is used if rows have no time."""
     name = machine.host or "host"
     entities = [Entity(entity_id("host", name, "replay"), "host", name, "replay", name)]
     timeline = _Timeline(interval)
@@ -76,8 +76,8 @@ def replay_vmstat(
 def replay_pidstat(
     file: BinaryIO, parser: PidstatParser, check: Check, machine: Machine, interval: float
 ) -> Iterator[Replayed]:
-    """A checked reading of all processes per tick; host and cores that ``machine`` does not name
-    come from the banner. ``interval`` is used where times cannot be read."""
+    """A checked reading of all processes per tick; host and cores missing in ``machine``
+    come from the banner. ``interval`` is used if times cannot be read."""
     entities = _Processes()
     timeline = _Timeline(interval)
     sampled = machine
@@ -89,7 +89,7 @@ def replay_pidstat(
             reading = _process_reading(tick, timeline, entities, sampled)
             check(reading)
             yield Replayed(time, reading)
-        if parser.banner is not known:  # after the tick that the banner ended
+        if parser.banner is not known:  # after the tick that ended with the banner
             known = parser.banner
             if known is not None:
                 timeline.clock.begin(known.date)
@@ -99,8 +99,8 @@ def replay_pidstat(
 def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
     """A JSON object per entity: ``line, time, entity, metrics {name: value}, invalid {name: {value, code}}``.
 
-    ``value`` of an invalid sample is its raw value: null where missing, the strings
-    ``Infinity`` and ``-Infinity`` for what JSON cannot say.
+    ``value`` of an invalid sample is its raw value: null if missing, the strings
+    ``Infinity`` and ``-Infinity`` for values that JSON cannot represent.
     """
     reading = replayed.reading
     names = [metric.name for metric in reading.resource_set.metrics]
@@ -127,7 +127,7 @@ def documents(replayed: Replayed) -> Iterator[dict[str, Any]]:
 
 
 def summary(tool: str, parser: VmstatParser | PidstatParser, invalid: Mapping[int, int]) -> str:
-    """Summary of the lines for people: counts of all kinds, which add up to the lines read, then each reason with its
+    """Readable summary of the lines: counts of all kinds, which add up to the lines read, then each reason with its
     line numbers.
 
     ``invalid``: validity code -> samples.
@@ -156,7 +156,7 @@ def _line_numbers(rejected: Rejections, reason: str) -> str:
 
 
 def _label(entity: Entity) -> str:
-    """``host`` of a host, ``pid/command`` of a process."""
+    """``host`` for a host, ``pid/command`` for a process."""
     return f"{entity.labels['pid']}/{entity.name}" if entity.kind == "process" else entity.name
 
 
@@ -175,7 +175,7 @@ class _Processes:
         self._known: dict[int, Entity] = {}
 
     def of(self, row: ProcessRow, host: str) -> Entity:
-        """The entity of a row."""
+        """Entity of a row."""
         found = self._known.get(row.pid)
         if found is None or found.name != row.command:
             if len(self._known) >= _MAX_ENTITIES:
@@ -188,7 +188,7 @@ class _Processes:
 
 
 class _Timeline:
-    """Wall and monotonic time of a capture: its own times where it has them, else intervals."""
+    """Wall and monotonic time of a capture: its own times if it has any, else intervals."""
 
     def __init__(self, interval: float) -> None:
         self.clock = ToolClock()
@@ -200,8 +200,8 @@ class _Timeline:
         self._stamped = False  # rows without a time count from a stamp
 
     def advance(self, text: str, stamp: str = "") -> str | None:
-        """To the next tick, which has ``text`` as its time, in a run below ``stamp``; its time as ISO 8601, None
-        where it is unknown."""
+        """Move to the next tick, printed as ``text``, in a run below ``stamp``; returns its time as ISO 8601, None
+        if unknown."""
         before = self._newest
         moment = self._newest = self.clock.read(text) if text else None
         self._dt = self._interval
@@ -210,7 +210,7 @@ class _Timeline:
         if moment is None:
             self._wall = (started.seconds if started else self._wall) + self._interval
         elif before is None or not before.exact or not moment.exact:
-            # within a minute that has no seconds, ticks are an interval apart
+            # in a minute printed without seconds, ticks are an interval apart
             goes_on = before is not None and moment.seconds >= before.seconds
             self._wall = max(moment.seconds, self._wall + self._interval) if goes_on else moment.seconds
         else:
@@ -231,7 +231,7 @@ class _Timeline:
         machine: Machine,
         lines: list[int],
     ) -> Reading:
-        """The reading of this tick, which stands in these lines of the capture."""
+        """Reading of this tick, from these lines of the capture."""
         return Reading(
             resource_set,
             entities,

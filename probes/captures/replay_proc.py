@@ -3,11 +3,11 @@
 Discovery is the live one as well.
 
 A capture is a directory with a directory ``tN`` per tick, each with ``proc`` and ``sys`` as in proc(5) and sysfs(5);
-``facts.json`` beside them says what these files do not (``Capture``). Sources keep files open and read them again at
-each tick. Hence one working tree, whose files are overwritten in place from tick to tick, stands for /proc and /sys:
-a descriptor of a process that has ended finds another process' start time in it, where the kernel says ESRCH.
+``facts.json`` beside them has the facts missing in these files (``Capture``). Sources keep files open and read them
+again at each tick. Hence one working tree, whose files are overwritten in place at each tick, stands for /proc and
+/sys: a descriptor of an ended process finds another process' start time in it, where the kernel returns ESRCH.
 
-Everything that is known of the machine comes from the capture: no fact of the machine that replays is used.
+All facts about the machine come from the capture: none of the machine that runs the replay is used.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Content = bytes | str | None  #: of a file; the text of a symbolic link; None fo
 _TICK = re.compile(r"t(\d{1,6})")
 _MOST_BYTES = 1 << 24  #: of a file; /proc/stat of the largest machines has a fifth of a mebibyte
 _NO_USER = (1 << 32) - 1  #: (uid_t) -1, which no process has
-#: The start time of a process that has ended, in the working tree.
+#: The start time of an ended process, in the working tree.
 _ENDED = b"0 (ended) X" + b" 0" * 18 + b" 18446744073709551615" + b" 0" * 30
 _PROCESS_STAT = re.compile(r"proc/\d+/stat")
 _TEXT_ONLY = re.compile(r"proc/\d+/(exe|fd/\d+)")
-_AT_ONCE = 1e-6  #: seconds between two looks for processes: once for all modules of a tick
-_MOST_SHOWN = 20  #: lines of what was left out
-_GONE = 0  #: what a path that is not there holds
+_AT_ONCE = 1e-6  #: seconds between two scans for processes: once for all modules of a tick
+_MOST_SHOWN = 20  #: limit for lines about omitted files
+_GONE = 0  #: content of a path that does not exist
 _LARGEST = {"hertz": 1_000_000, "page_size": 1 << 30}
 _LATEST = 1e11  #: seconds
 
@@ -67,7 +67,7 @@ class Tick(NamedTuple):
 
 class Capture(NamedTuple):
     """Content of a capture. ``hertz`` is USER_HZ of proc(5), ``page_size`` is in bytes, ``left_out`` are ticks without
-    a time. ``has_facts``: ``shardpulse capture`` has made it, so its files are whole, where others may be excerpts."""
+    a time. ``has_facts``: ``shardpulse capture`` has made it, so its files are complete; others may be excerpts."""
 
     host: str
     hertz: int
@@ -81,7 +81,7 @@ def find(directory: str, interval: float = 1.0) -> Capture:
     """Content of a capture: its ticks in order. Without ``facts.json`` these are ``interval`` seconds apart, USER_HZ is
     100, a page has 4,096 bytes and the host has no name.
 
-    Raises NoInputError for a directory that cannot be read or has no tick, DataError for facts that are none.
+    Raises NoInputError for a directory that cannot be read or has no tick, DataError for invalid facts.
     """
     try:
         names = sorted((int(found[1]), found[0]) for name in os.listdir(directory) if (found := _TICK.fullmatch(name)))
@@ -126,9 +126,9 @@ def _with_facts(facts: dict[str, Any], directory: str, names: list[str]) -> Capt
 
 
 class CapturedFacts(HostFacts):
-    """Facts of the machine that was captured, whose working tree lies below ``root``. ``cores`` are the CPUs that
-    /proc/stat lists, 0 (unknown: no limit of processes) where it cannot be read or may be an excerpt; the owner of a
-    process is the effective user in its status. What ``known`` names goes before what the capture says."""
+    """Facts of the captured machine, with its working tree below ``root``. ``cores`` are the CPUs listed in
+    /proc/stat, 0 (unknown: no limit of processes) if it cannot be read or may be an excerpt; the owner of a
+    process is the effective user in its status. Facts in ``known`` take precedence over the capture."""
 
     __slots__ = ("_has_facts", "_known")
 
@@ -162,7 +162,7 @@ def _read(path: str) -> bytes:
 
 
 class _EveryTick(Discovery):
-    """Looks into every process at every tick: a capture is short, and a process may come, end or change at any."""
+    """Examines every process at every tick: a capture is short, and a process may start, end or change at any."""
 
     def scan(self) -> None:
         """See ``Discovery``."""
@@ -180,7 +180,7 @@ class Tree:
         self._holds: dict[str, Content] = {}
 
     def become(self, tick: str) -> None:
-        """Take on the content of the directory of a tick."""
+        """Replace the content by the directory of a tick."""
         before, self._holds = self._holds, self._contents(tick)
         for path, old in reversed(before.items()):
             if type(self._holds.get(path, _GONE)) is not type(old):
@@ -206,7 +206,7 @@ class Tree:
 
 
 def _content(path: str, tick: str, below: str) -> Content:
-    """Content of a path. Raises OSError when it cannot be read, or leads out of its tick."""
+    """Content of a path. Raises OSError if it cannot be read, or leads out of its tick."""
     mode = os.lstat(path).st_mode
     if stat.S_ISDIR(mode):
         return None
@@ -219,7 +219,7 @@ def _content(path: str, tick: str, below: str) -> Content:
 
 
 def _stays_inside(tick: str, below: str) -> bool:
-    """Whether a symbolic link leads to nothing of this machine: of exe and fd/N nothing but the text is read."""
+    """Whether a symbolic link leads to nothing on this machine: of exe and fd/N only the text is read."""
     top, target = os.path.realpath(tick), os.path.realpath(os.path.join(tick, below))
     return target.startswith(f"{top}{os.sep}") or bool(_TEXT_ONLY.fullmatch(below))
 
@@ -230,7 +230,7 @@ def place(target: str, new: Content) -> None:
     if new is None:
         return
     if isinstance(new, bytes):
-        Path(target).write_bytes(new)  # in place: descriptors that are open read it
+        Path(target).write_bytes(new)  # in place: open descriptors read it
     else:
         Path(target).unlink(missing_ok=True)
         os.symlink(new, target)
@@ -280,7 +280,7 @@ def replay(
 ) -> Outcome:
     """Print the readings of a capture as ``shardpulse probe --dry-run`` does.
 
-    ``known`` goes before what the capture says of its machine, ``interval`` is as for ``find``, ``scope`` as
+    ``known`` takes precedence over the capture's facts, ``interval`` is as for ``find``, ``scope`` as
     for ``HostFacts``. Every module reads /proc and /sys at every tick, whatever its source and interval. Raises as
     ``find``.
     """

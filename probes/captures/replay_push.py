@@ -20,7 +20,7 @@ from probes.loop.module import pack
 from probes.sampling.reading import Reading
 
 _DAY = 86400.0
-#: Bytes of values between two waits for the shard: far less than the ring holds.
+#: Bytes of values between two waits for the shard: far less than the ring's capacity.
 _BURST = 1 << 20
 
 
@@ -28,7 +28,7 @@ class Pusher:
     """Turns readings of one resource set into frames and tables. ``frames`` and ``samples`` count them.
 
     A capture with dates keeps its times; times of day become those of today, and rows without
-    any time start now. ``now`` is the wall clock.
+    a time start now. ``now`` is the wall clock.
     """
 
     def __init__(self, writer: Writer, host: str, source: str, interval: float, patience: float, now: float) -> None:
@@ -45,7 +45,7 @@ class Pusher:
         self._unsent = 0
 
     def push(self, replayed: Replayed) -> None:
-        """Offer one reading. Raises as ``finish`` when the shard does not take it within ``patience`` seconds."""
+        """Offer one reading. Raises as ``finish`` if the shard does not accept it within ``patience`` seconds."""
         reading = replayed.reading
         if self._base is None:
             self._base = _base(replayed, self._now)
@@ -79,7 +79,7 @@ class Pusher:
     def finish(self) -> None:
         """Wait until the shard has acknowledged everything.
 
-        Raises what fits the shards' commonest answer when it does not: TemporaryError, PermissionRefused,
+        Raises the error for the shards' most frequent answer if it has not: TemporaryError, PermissionRefused,
         AdmissionError, ShardError.
         """
         self._unsent = 0
@@ -102,7 +102,7 @@ class Pusher:
 
 
 def _refusal(writer: Writer) -> ShardpulseError:
-    """The error for what kept the shards from taking frames, most often if there was more than one reason."""
+    """Error for the cause that kept the shards from accepting frames, the most frequent one if there were several."""
     if writer.not_admitted:
         return AdmissionError(f"shards refuse the replay: {writer.problem}")
     errors: dict[str, int] = writer.account()["errors"]

@@ -1,14 +1,14 @@
 """Check pipeline: small checks, run in order over each reading.
 
-Each is in a file of its own.
+Each has its own file.
 
 A check is a factory ``(resource_set, settings) -> Check``; the Check is called once per
 reading and sets the code of samples that fail. A check only marks samples whose code is
 still VALID (the first reason stands) and never changes a value: the raw value is kept.
 New check: one file with a CheckKind, one word in _NAMES, one fixture, which is its test.
 
-The whole pipeline runs over every sample of every tick of every host, so a check looks at
-columns with C-speed built-ins first and at single samples only where something is wrong.
+The whole pipeline runs over every sample of every tick of every host, so a check examines
+columns with C-speed built-ins first and single samples only if something is wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from probes.sampling.reading import Reading
 
 __all__ = ["REGISTRY", "Check", "CheckSettings", "build_pipeline"]
 
-#: The files with the checks, each with a ``CHECK``, in the order in which they run.
+#: The files with the checks, each with a ``CHECK``, in order of execution.
 _NAMES = ("range", "reset", "rate", "inconsistent", "stuck", "order", "timeout", "first")
 REGISTRY: dict[str, CheckKind] = {name: import_module(f"{__name__}.{name}").CHECK for name in _NAMES}
 
@@ -35,8 +35,8 @@ def build_pipeline(resource_set: ResourceSet, settings: Mapping[str, CheckSettin
     """One function that runs all enabled checks over a reading of ``resource_set``.
 
     ``settings``: check name -> its table, with ``enabled`` (default true) and its
-    parameters. Raises KeyError for a name that is no check. Checks keep state from reading
-    to reading, so every resource set of every host needs a pipeline of its own. Whatever
+    parameters. Raises KeyError for an unknown check. Checks keep state from reading
+    to reading, so every resource set of every host needs its own pipeline. Whatever
     is enabled, no sample without a value leaves as VALID.
     """
     settings = settings or {}

@@ -1,7 +1,7 @@
 """FIRST: a counter without a predecessor has no rate.
 
-Applies to rates without a value of entities that were not in the reading before; a new
-process, a reused pid or a migrated VM is a new entity. What a tool did print is not touched.
+Applies to rates without a value of entities missing in the previous reading; a new
+process, a reused pid or a migrated VM is a new entity. Values printed by a tool are not touched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
 
     def check(reading: Reading) -> None:
         nonlocal known, before
-        if reading.entities is before:  # as long as nobody comes or goes, sources give the same list
+        if reading.entities is before:  # as long as no entity comes or goes, sources return the same list
             return
         present = [entity.id for entity in reading.entities]
         for row, key in enumerate(present):

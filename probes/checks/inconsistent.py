@@ -2,11 +2,11 @@
 
 - Host: user + system + idle + iowait + steal + guest must be 1 within ``tolerance``.
 - Process, VM: user + system + guest must be ``cpu_ratio`` within ``tolerance`` (of a core,
-  and of the figure when that is more than a core). So guest time beyond all CPU time fails.
+  and of the figure if that is more than a core). So guest time beyond all CPU time fails.
 
-All CPU figures of the row are marked, for nobody knows which one is wrong. Where one of the
+All CPU figures of the row are marked, as it is unknown which one is wrong. If one of the
 terms has no value the sum is only too large or unknown, never too small; for guest time of
-the host that holds only where the source printed the column (vmstat of procps 3 counts
+the host that holds only if the source printed the column (vmstat of procps 3 counts
 guest time as user time, so there the sum is 1 without it). vmstat of procps 4.0.1 and 4.0.2
 without -w takes guest time out of ``us`` and does not print it: for such captures of hosts
 with guests set ``tolerance = 1``.
@@ -33,7 +33,7 @@ _TOLERANCE = Parameter("tolerance", 0.05, 0, 1, "maximum deviation from 1 of the
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
-    """The check for a resource set that has the columns of a host or of a process, else ``nothing``."""
+    """The check for a resource set with the columns of a host or of a process, else ``nothing``."""
     tolerance = setting(settings, _TOLERANCE) + 1e-9
     width = len(resource_set.metrics)
     shares = [column_of(resource_set, name) for name in _SHARES]

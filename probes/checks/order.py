@@ -1,6 +1,6 @@
 """ORDER: time of a source stood still or went back.
 
-The whole reading is marked, and only it: the next one is compared with it, so a clock that
+Only the whole reading is marked: the next one is compared with it, so a clock that
 steps back an hour costs one reading and not an hour of them.
 """
 

@@ -1,9 +1,9 @@
 """RANGE: a value outside its physical range (Andreolini et al., CloudCP 2011).
 
-It is the first check of all.
+It runs before all other checks.
 
-A value must lie in [low, high] of its metric, or of ``checks.range.limits``; what the machine that was sampled can do
-is that of the check ``rate``. Infinite values fail; NaN is no value and has no range, its reason comes from elsewhere.
+A value must lie in [low, high] of its metric, or of ``checks.range.limits``; limits of the sampled machine are left to
+the check ``rate``. Infinite values fail; NaN is no value and has no range, its reason comes from elsewhere.
 """
 
 from __future__ import annotations

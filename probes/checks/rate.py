@@ -1,13 +1,13 @@
 """RATE: more than an interval allows; RANGE: more than the machine has.
 
-``BOUNDS`` is the one table of what may pass in an interval, with a reason for each row. Interval and counters are
+``BOUNDS`` is the one table of possible growth in an interval, with a reason for each row. Interval and counters are
 measured at different moments and in different units, hence the tolerances:
 
 - ``tolerance`` (5%): clocks of the kernel and of the probe, counters that a driver updates in bursts;
 - ``LATE_SECONDS``: a file is read after the clock, and times are counted in ticks of 1/100 s;
-- the more of two readings counts where CPUs come and go: work was done before they went.
+- the larger of two readings counts if CPUs come and go: work was done before they went.
 
-Sources bound by the same numbers what only they see: the ticks of /proc/stat before they become shares
+Sources apply the same numbers to data visible only to them: the ticks of /proc/stat before they become shares
 (``probes.figures.host_figures``), each interface (``network``) and the threads of a process (``process_files``).
 """
 
@@ -27,12 +27,12 @@ from probes.sampling.reading import Reading
 
 TOLERANCE = 0.05
 _TOLERANCE = Parameter("tolerance", TOLERANCE, 0, 1, "fraction by which a rate may exceed its maximum")
-#: Seconds by which an interval may be longer than it was measured: two ticks, or a wait for a core before the read.
+#: Seconds by which an interval may exceed its measurement: two ticks, or a wait for a core before the read.
 LATE_SECONDS = 0.02
-#: What the kinds of ticks of /proc/stat may be together, where 1 is what each may be: a tickless kernel measures idle
+#: Limit for all kinds of ticks of /proc/stat together, where 1 is the limit of each: a tickless kernel measures idle
 #: time and samples the rest, and a guest's wait for a core counts as steal and as idle time.
 ALL_TICKS = 1.4
-#: CPUs of a machine that names none: the largest NR_CPUS of Linux.
+#: CPUs of a machine that does not report them: the largest NR_CPUS of Linux.
 MOST_CPUS = 8192
 #: Bytes per second of a link of unknown speed: 400 Gbit/s, more than a virtual one copies.
 UNKNOWN_LINK = 5e10
@@ -42,7 +42,7 @@ _CORES, _MEMORY = "cpu_count", "memory_total_bytes"  #: columns of the host, els
 
 class Bound(NamedTuple):
     """``metrics`` grow by at most ``most`` times ``of`` in a second: a column of the same row, else the machine's
-    cores or memory, 1 where there is no name. What is not known bounds nothing. ``at_once`` comes on top, however
+    cores or memory, 1 without a name. Unknown values bound nothing. ``at_once`` is added, however
     short the interval. A gauge lies within ``of``."""
 
     metrics: tuple[str, ...]
@@ -114,12 +114,12 @@ BOUNDS = (
 
 
 def growth(seconds: float, tolerance: float = TOLERANCE) -> float:
-    """Seconds that may have passed between two readings, ``seconds`` apart by the probe's clock, of one counter."""
+    """Upper bound for the time in seconds between two reads of a counter, ``seconds`` apart by the probe's clock."""
     return seconds * (1.0 + tolerance) + LATE_SECONDS
 
 
 class _Limit(NamedTuple):
-    """A bound of one column, which grows or is a gauge; ``of`` is the column that it depends on, -1: the machine's."""
+    """Bound of one column, which grows or is a gauge; ``of`` is the column it depends on, -1: the machine's."""
 
     column: int
     of: int
@@ -128,7 +128,7 @@ class _Limit(NamedTuple):
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
-    """The rate check: marks what exceeds its bound, not what bounds it."""
+    """The rate check: marks values that exceed their bound, not the bounding values."""
     tolerance = setting(settings, _TOLERANCE)
     width = len(resource_set.metrics)
     limits = _limits(resource_set)
@@ -173,8 +173,8 @@ def _bound_rows(
     bound: Bound,
     machine: Mapping[str, float],
 ) -> None:
-    """``most`` times what lies ``step`` columns further, now or in the reading before (``old``), bounds each of
-    ``places``; where that is not known, the machine's."""
+    """Each of ``places`` is bounded by ``most`` times the value ``step`` columns further, now or in the previous
+    reading (``old``); if that is unknown, by the machine's."""
     values, codes = reading.values, reading.codes
     for place in places:
         of = place + step
@@ -194,7 +194,7 @@ def _limits(resource_set: ResourceSet) -> list[_Limit]:
             if column < 0 or (of < 0 and bound.of not in ("", _CORES, _MEMORY)):
                 continue
             metric = resource_set.metrics[column]
-            if metric.high > bound.most:  # a share of all cores has a limit of its own
+            if metric.high > bound.most:  # a share of all cores has its own limit
                 found.append(_Limit(column, of, bound, metric.kind == COUNTER))
     return found
 

@@ -1,8 +1,8 @@
-"""RESET: a counter went back, as vmstat shows it.
+"""RESET: a counter went back, in the way vmstat shows it.
 
 vmstat subtracts unsigned numbers and casts the result to 32 bits (src/vmstat.c), so a
-counter that went back by k prints 2^32 - k per second. A host that has really seen 2^31
-interrupts, context switches or kilobytes of block I/O in a second does not exist yet.
+counter that went back by k prints 2^32 - k per second. No existing host has really seen 2^31
+interrupts, context switches or kilobytes of block I/O in a second.
 Sources that read counters themselves (``probes.figures.row``) set RESET when they see the step;
 a wrap of 64 bits, as pidstat prints it, is already out of range.
 """
@@ -21,7 +21,7 @@ from probes.sampling.reading import Reading
 _HALF, _WHOLE = float(1 << 31), float(1 << 32)
 _SURELY_LESS = _HALF - 1.0
 
-#: metric -> the unit that vmstat counts it in
+#: metric -> its unit in vmstat
 _WRAPS = {
     "block_in_bytes_per_second": 1024.0,
     "block_out_bytes_per_second": 1024.0,

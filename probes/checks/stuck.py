@@ -1,8 +1,8 @@
 """STUCK: a source repeats itself although time passes.
 
 The readings of ``ticks`` ticks in a row are equal in every figure and for every entity. That
-alone is what an idle process looks like, so it counts only where at least two rates of
-events or bytes of 10 per second and more stand still with it: those always jitter.
+alone also happens with idle processes, so it counts only if at least two rates of
+events or bytes of 10 per second and more stand still as well: those always jitter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TICKS = Parameter("ticks", 10, 2, 86400, "number of equal consecutive readings 
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
-    """The stuck check: the ``ticks``-th equal reading and those after it are marked as a whole."""
+    """The stuck check: the ``ticks``-th equal reading and later ones are marked as a whole."""
     ticks = int(setting(settings, _TICKS))
     width = len(resource_set.metrics)
     rates = [i for i, m in enumerate(resource_set.metrics) if m.kind == COUNTER and m.unit in _JITTERY]

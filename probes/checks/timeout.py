@@ -1,7 +1,7 @@
 """TIMEOUT: no answer from the source within its tick.
 
-A source that is late still owes its entities a reading: ``timed_out`` makes it, without a
-value. The check marks any reading in which no sample has a value or another reason.
+A late source still owes its entities a reading: ``timed_out`` makes it, without a
+value. The check marks any reading without a sample that has a value or another reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from probes.sampling.reading import Reading
 def timed_out(
     resource_set: ResourceSet, entities: list[Entity], wall: float, monotonic: float, dt: float = 0.0
 ) -> Reading:
-    """The reading of a source that did not answer: no values, every code TIMEOUT."""
+    """Reading of a source that did not answer: no values, every code TIMEOUT."""
     cells = len(entities) * len(resource_set.metrics)
     return Reading(
         resource_set, entities, array("d", [NAN]) * cells, bytearray((TIMEOUT,)) * cells, wall, monotonic, dt
@@ -28,7 +28,7 @@ def timed_out(
 
 
 def build(resource_set: ResourceSet, settings: CheckSettings) -> Check:
-    """The timeout check. No parameters: each source knows how long it may take."""
+    """The timeout check. No parameters: each source has its own time limit."""
     del resource_set, settings
 
     def check(reading: Reading) -> None:

@@ -21,7 +21,7 @@ from probes.sampling import native
 from probes.sampling.procfs import NUMBER_WITHIN
 
 Group = CpuFigures | MemoryFigures | PagingFigures | NetworkFigures | PressureFigures | HugepageFigures
-#: The groups of host figures that are read in C, and the files of each below /proc.
+#: Groups of host figures read in C, and the files of each below /proc.
 HOST_GROUPS: dict[type[Group], tuple[str, ...]] = {
     CpuFigures: ("stat",),
     MemoryFigures: ("meminfo",),
@@ -30,17 +30,17 @@ HOST_GROUPS: dict[type[Group], tuple[str, ...]] = {
     PressureFigures: ("pressure/cpu", "pressure/memory", "pressure/io"),
     HugepageFigures: (),
 }
-#: The figures of these groups, by their numbers in C.
+#: Figures of these groups, by their numbers in C.
 HOST_FIGURES = tuple(name for group in HOST_GROUPS for name in group.metrics)
 
 _LINK_FIELDS = (("name", "32s"), ("most", "d"), ("received", "Q"), ("sent", "Q"), ("has", "Q"))
-#: An interface: its name, bytes per second that it carries, bytes received and sent at the tick before, and whether
-#: there are such.
+#: An interface: its name, its speed in bytes per second, bytes received and sent at the previous tick, and whether
+#: there are any.
 LINK = struct.Struct("<" + "".join(code for _, code in _LINK_FIELDS))
 
 
 def table() -> dict[str, object]:
-    """The definitions by their names in C."""
+    """Definitions by their names in C."""
     link = compiled.offsets(_LINK_FIELDS)
     return {
         "VALID": codes.VALID,

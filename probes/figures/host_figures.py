@@ -1,6 +1,6 @@
 """Host figures from /proc/stat, /proc/meminfo and /proc/vmstat (proc(5)).
 
-They mean what vmstat prints: ``r`` and ``b`` as the kernel counts them (a reader of the
+They have the meaning of vmstat's: ``r`` and ``b`` as counted by the kernel (a reader of the
 file is running, so an idle machine has one), memory_cache = Cached + SReclaimable, paging
 in KiB, CPU shares of all ticks of the interval. Guest time is part of the kernel's user
 time, and is taken out of it. Ticks that fell or jumped cost their own share only.
@@ -24,9 +24,9 @@ SHARES = (
     "cpu_steal_ratio",
     "cpu_guest_ratio",
 )
-#: idle, iowait, steal and guest may step back by a few ticks; a second of them is no jitter
+#: idle, iowait, steal and guest may step back by a few ticks; a second of them is not jitter
 CPU_JITTER_TICKS = 100
-#: Cores with higher numbers are not looked at one by one.
+#: Cores with higher numbers are not examined one by one.
 MOST_CORES = 1024
 
 Ticks = Mapping[int, Sequence[int]]  #: of each core by its number: as ``cpu_ticks``
@@ -89,9 +89,9 @@ class CpuFigures:
 def shares(new: Sequence[int], old: Sequence[int], most: float, expected: float) -> list[tuple[float, int]]:
     """Parts of all ticks between two readings, and their codes: RESET for ticks that fell, RATE for those that jumped.
 
-    ``most`` ticks can one kind have grown by, ``expected`` are all kinds together (0: not known), in place of their sum
-    where one of them is wrong. Where only the sum is too large, each that could account for the excess is RATE; where
-    ticks are missing, those that fell a little were corrected, which is no jitter.
+    One kind can have grown by ``most`` ticks, all kinds together by ``expected`` (0: unknown), used instead of the sum
+    if one of them is wrong. If only the sum is too large, each that could account for the excess is RATE; if
+    ticks are missing, those that fell a little were corrected, which is not jitter.
     """
     grown = [a - b for a, b in zip(new, old, strict=True)]
     codes = [RESET if each < -CPU_JITTER_TICKS else RATE if each > most else VALID for each in grown]
@@ -111,22 +111,22 @@ def shares(new: Sequence[int], old: Sequence[int], most: float, expected: float)
 
 
 def _good(grown: Sequence[int], codes: Sequence[int]) -> tuple[float, int]:
-    """The sum and the largest of what is VALID; what fell a little has not grown."""
+    """Sum and maximum of the VALID ones; those that fell a little have not grown."""
     good = [max(each, 0) for each, code in zip(grown, codes, strict=True) if code == VALID]
     return float(sum(good)), max(good, default=0)
 
 
 def cpu_ticks(text: bytes) -> list[int]:
-    """user, system, idle, iowait, steal, guest of all CPUs in USER_HZ since boot; empty when unreadable.
+    """user, system, idle, iowait, steal, guest of all CPUs in USER_HZ since boot; empty if unreadable.
 
-    user has nice in it and guest time taken out, system has interrupts in it, guest has niced guests in it.
+    user includes nice and excludes guest time, system includes interrupts, guest includes niced guests.
     """
     name, *words = text.partition(b"\n")[0].split() or [b""]
     return ticks_of(words) if name == b"cpu" else []
 
 
 def core_ticks(text: bytes) -> dict[int, Sequence[int]]:
-    """The same of each core by its number; those that cannot be read are left out."""
+    """The same for each core by its number; unreadable ones are left out."""
     found: dict[int, Sequence[int]] = {}
     for line in text.split(b"\n")[1:]:
         if not line.startswith(b"cpu"):
@@ -140,10 +140,10 @@ def core_ticks(text: bytes) -> dict[int, Sequence[int]]:
 
 
 def worst_core(new: Ticks, old: Ticks, most: float) -> tuple[tuple[float, int], tuple[float, int]]:
-    """The busy part of the busiest core between two readings, and how much more that is than of the idlest; with codes.
+    """Busy part of the busiest core between two readings, and its excess over the idlest; with codes.
 
-    Busy is all but idle and iowait. A core that came, or whose ticks stand still, does not count; where the ticks of
-    one fell, or grew by more than ``most``, nobody knows which is the busiest.
+    Busy is all but idle and iowait. A new core, or one whose ticks stand still, does not count; if the ticks of
+    one fell, or grew by more than ``most``, the busiest is unknown.
     """
     grown = [[a - b for a, b in zip(ticks, old[core], strict=True)] for core, ticks in new.items() if core in old]
     sums = [(sum(ticks), max(0, ticks[2] + ticks[3])) for ticks in grown]
@@ -159,7 +159,7 @@ def worst_core(new: Ticks, old: Ticks, most: float) -> tuple[tuple[float, int], 
 
 
 def ticks_of(words: Sequence[bytes]) -> list[int]:
-    """``cpu_ticks`` of the numbers of one line."""
+    """``cpu_ticks`` from the numbers of one line."""
     if len(words) < 4 or not all(word.isdigit() for word in words):
         return []
     fields = [number for word in words[:10] if (number := whole(word)) is not None]

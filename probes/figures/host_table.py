@@ -1,9 +1,9 @@
 """Host figures read together by ``_process_step.c``, in one call.
 
-It does what the groups of figures here would do one by one.
+It does the same as the groups of figures here one by one.
 
-What it does not know, as figures that were added later, is left to the groups themselves; so are huge pages where
-/proc/meminfo does not say that there are none.
+Figures unknown to it, such as those added later, are left to the groups themselves; so are huge pages unless
+/proc/meminfo reports that there are none.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from probes.figures.row import Figures
 from probes.sampling.host_facts import HostFacts
 from probes.sampling.procfs import OpenFile
 
-_NONE = 255  #: the number of a figure that is not among them
+_NONE = 255  #: number of a figure that is not included
 _VALUE = 8  #: bytes of a float64
 
 
 class HostTable:
-    """Reads the groups among ``groups`` that it knows into rows with these ``metrics``."""
+    """Reads the known ones of ``groups`` into rows with these ``metrics``."""
 
     def __init__(self, groups: list[Figures], metrics: tuple[Metric, ...], facts: HostFacts) -> None:
         assert PROCESSES is not None
@@ -51,7 +51,7 @@ class HostTable:
         self._speed = NAN
 
     def read(self, seconds: float) -> tuple[array[float], bytearray]:
-        """The figures and their codes; ``seconds`` as for ``Figures``. Those of ``rest`` are not among them."""
+        """Figures and their codes; ``seconds`` as for ``Figures``. Those of ``rest`` are not included."""
         if self._network is not None and self._network.look():
             self._follow(self._network)
         if -1 in self._descriptors:
@@ -75,13 +75,13 @@ class HostTable:
         return values, codes
 
     def rest(self, codes: bytearray) -> list[Figures]:
-        """The groups that a reading with these codes lacks."""
+        """Groups missing in a reading with these codes."""
         if self._huge is not None and codes[self._huge[1]] == MISSING:
             return [*self._unknown, self._huge[0]]
         return self._unknown
 
     def _follow(self, network: NetworkFigures) -> None:
-        """Other interfaces may count now; those that did go on."""
+        """Other interfaces may count now; those counted before continue."""
         self._speed = NAN if network.speed is None else network.speed
         links = self._links
         kept = {name: counts for name, _, *counts in LINK.iter_unpack(links)}

@@ -1,10 +1,10 @@
-"""Huge pages of the host: memory that only guests which ask for it get.
+"""Huge pages of the host: memory available only to guests that request it.
 
 See Documentation/admin-guide/mm/hugetlbpage.rst.
 
-A pool is taken from ordinary memory when it is made: MemAvailable leaves all of its pages out, free ones too. Figures
-of 2 MiB and 1 GiB have columns of their own; other sizes count in the columns of all sizes. As in the kernel, total has
-surplus pages in it, and free pages have reserved ones in them. Pages that may be added on demand
+A pool is taken from ordinary memory when it is made: MemAvailable excludes all of its pages, free ones too. Figures
+of 2 MiB and 1 GiB have their own columns; other sizes count in the columns of all sizes. As in the kernel, total
+includes surplus pages, and free pages include reserved ones. Pages that may be added on demand
 (nr_overcommit_hugepages) still belong to ordinary memory and are not counted.
 """
 
@@ -22,7 +22,7 @@ from probes.sampling.metric_kinds import bytes_gauge
 from probes.sampling.procfs import OpenFile, number_after, whole
 
 _KIB = 1024
-#: Sizes with columns of their own: prefix of their names -> bytes.
+#: Sizes with their own columns: prefix of their names -> bytes.
 SIZES = {"hugepages_2m": 2 << 20, "hugepages_1g": 1 << 30}
 _COLUMNS = ("total", "free", "reserved")
 #: The files of each size, and the lines of /proc/meminfo about the default size, in the order of _COLUMNS.
@@ -45,7 +45,7 @@ Cell = tuple[float, int]  #: value and validity code
 
 
 class Pool(NamedTuple):
-    """The huge pages of one size: bytes with their codes. ``free`` has ``reserved`` in it."""
+    """Huge pages of one size: bytes with their codes. ``free`` includes ``reserved``."""
 
     total: Cell
     free: Cell
@@ -60,8 +60,8 @@ def create(facts: HostFacts) -> HugepageFigures:
 class HugepageFigures:
     """The pools of huge pages, from /sys/kernel/mm/hugepages, else /proc/meminfo.
 
-    All are 0 where ``Hugetlb:`` of /proc/meminfo (Linux 4.16) is 0: no other file is read then. All are MISSING where
-    the kernel says nothing about huge pages.
+    All are 0 if ``Hugetlb:`` of /proc/meminfo (Linux 4.16) is 0: no other file is read then. All are MISSING if
+    the kernel reports nothing about huge pages.
     """
 
     metrics = tuple(metric.name for metric in METRICS)
@@ -91,7 +91,7 @@ class HugepageFigures:
             row.update(figures(pools, None if in_all is None else max(0.0, in_all * _KIB - own)))
 
     def _find(self) -> dict[int, tuple[OpenFile, ...]]:
-        """The files of each page size in bytes: the kernel lists all sizes that it knows."""
+        """Files of each page size in bytes: the kernel lists all sizes it supports."""
         try:
             names = sorted(os.listdir(self._base))
         except OSError:
@@ -106,7 +106,7 @@ class HugepageFigures:
 
 
 def default_pool(meminfo: bytes) -> dict[int, Pool]:
-    """The pool of the default page size by its size in bytes, from /proc/meminfo after a line feed; empty where that
+    """Pool of the default page size by its size in bytes, from /proc/meminfo after a line feed; empty if that
     has none."""
     size = number_after(meminfo, b"\nHugepagesize:")
     counts = [number_after(meminfo, line) for line in _LINES]
@@ -115,8 +115,8 @@ def default_pool(meminfo: bytes) -> dict[int, Pool]:
 
 
 def figures(pools: Mapping[int, Pool], others: float | None) -> Row:
-    """The figures of METRICS. ``others`` are the bytes in pages of other sizes that are only known as a sum; None:
-    nobody knows whether there are any."""
+    """Figures of METRICS. ``others`` are the bytes in pages of other sizes that are known only as a sum; None:
+    it is unknown whether there are any."""
     unknown = Pool(*[(0.0, VALID) if others == 0 else (NAN, MISSING)] * len(_COLUMNS))
     row = {
         f"{name}_{column}_bytes": cell
@@ -129,19 +129,19 @@ def figures(pools: Mapping[int, Pool], others: float | None) -> Row:
 
 
 def _available(pool: Pool) -> Cell:
-    """The three files of a pool are not read at one moment: fewer free pages than reserved ones are 0."""
+    """Free pages beyond the reserved ones; at least 0, since the three files of a pool are not read at one moment."""
     value, code = _sum([pool.free, (-pool.reserved[0], pool.reserved[1])])
     return max(0.0, value) if code == VALID else NAN, code
 
 
 def _sum(cells: list[Cell]) -> Cell:
-    """The sum of values that are all valid; else the code of the first that is not."""
+    """Sum of values that are all valid; else the code of the first invalid one."""
     code = next((code for _, code in cells if code != VALID), VALID)
     return (sum(value for value, _ in cells), code) if code == VALID else (NAN, code)
 
 
 def _pages(text: bytes, size: int) -> Cell:
-    """The bytes of a number of pages."""
+    """Bytes in a number of pages."""
     count = whole(text.strip())
     if count is None:
         return NAN, UNREADABLE if text else MISSING

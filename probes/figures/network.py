@@ -2,9 +2,9 @@
 
 See sysfs-class-net.
 
-Host totals count the interfaces that have a device behind them (``/sys/class/net/NAME/device``):
-loopback, bridges, taps, bonds and VLANs would count the same bytes again. Where no
-interface has one, as in a container, all but loopback count. One whose ``master`` counts
+Host totals count the interfaces backed by a device (``/sys/class/net/NAME/device``):
+loopback, bridges, taps, bonds and VLANs would count the same bytes again. If no
+interface has one, as in a container, all but loopback count. One with a counted ``master``
 does not: the master has its bytes (a virtual function below hv_netvsc or net_failover).
 """
 
@@ -23,12 +23,12 @@ _MEGABIT = 125_000.0
 _LOOPBACK = "lo"
 #: States of RFC 2863 in which nothing is carried (operstate of sysfs-class-net).
 _DOWN = ("down", "notpresent", "lowerlayerdown")
-#: Interfaces come and go rarely: they are looked at again after so many readings.
+#: Interfaces come and go rarely: they are checked again after this number of readings.
 _REFRESH = 60
 
 
 class Traffic:
-    """The byte counters of all interfaces, read at most once per tick for all who ask."""
+    """Byte counters of all interfaces, read at most once per tick for all users."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self.file = OpenFile(f"{proc}/net/dev")
@@ -43,7 +43,7 @@ class Traffic:
 
 
 def parse(text: bytes) -> dict[str, tuple[int, int]]:
-    """The content of /proc/net/dev; lines that are none of its rows are skipped."""
+    """Content of /proc/net/dev; invalid rows are skipped."""
     found = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(b":")  # an alias such as eth0:1 has a colon of its own
@@ -56,7 +56,7 @@ def parse(text: bytes) -> dict[str, tuple[int, int]]:
 
 
 def physical(sys: str) -> frozenset[str]:
-    """The interfaces with a device behind them, all but loopback when there are none; no slave of one of these."""
+    """Interfaces backed by a device, all but loopback if there are none; no slave of one of these."""
     try:
         names = os.listdir(f"{sys}/class/net")
     except OSError:
@@ -69,12 +69,12 @@ def physical(sys: str) -> frozenset[str]:
 def _master(base: str) -> str:
     try:
         return os.path.basename(os.readlink(f"{base}/master"))
-    except OSError:  # there is none, or it is a file in a capture that keeps no links
+    except OSError:  # there is none, or it is a file in a capture without links
         return os.path.basename(_text(f"{base}/master"))
 
 
 def speed_of(sys: str, name: str) -> float | None:
-    """Bytes per second of a link, 0 when it is down and carries nothing; None of a virtual one, which says -1 or
+    """Bytes per second of a link, 0 if it is down and carries nothing; None for a virtual one, which reports -1 or
     refuses the read."""
     base = f"{sys}/class/net/{name}"
     if _text(f"{base}/operstate") in _DOWN:
@@ -87,7 +87,7 @@ def speed_of(sys: str, name: str) -> float | None:
 
 
 def link_speed(sys: str, names: frozenset[str]) -> float | None:
-    """The sum of the speeds of these links; None when one, whose traffic counts, is not known, or when none is up."""
+    """Sum of the speeds of these links; None if one with counted traffic is unknown, or if none is up."""
     speeds = [speed_of(sys, name) for name in names]
     known = [speed for speed in speeds if speed is not None]
     return (sum(known) or None) if len(known) == len(speeds) else None
@@ -101,15 +101,15 @@ def _text(path: str) -> str:
 
 
 def total(rates: list[tuple[float, int]]) -> tuple[float, int]:
-    """The sum over interfaces: one that has just come adds nothing yet, one that was reset leaves no sum, one that
-    cannot have carried so much none that is valid."""
+    """Sum over interfaces: a new one adds nothing yet, one that was reset leaves no sum, one with an
+    impossible amount no valid sum."""
     for code in (RESET, MISSING):
         if any(code == each for _, each in rates):
             return NAN, code
     if all(code == FIRST for _, code in rates):
         return NAN, FIRST if rates else MISSING
     found = 0.0
-    for value, code in rates:  # one after the other: sum() of later Pythons rounds otherwise
+    for value, code in rates:  # one after the other: sum() of later Pythons rounds differently
         if code != FIRST:
             found += value
     return found, RATE if any(code == RATE for _, code in rates) else VALID
@@ -124,18 +124,18 @@ class NetworkFigures:
         self._traffic = Traffic(proc)
         self._sys = sys
         self._counters = CounterMemory()
-        self.names: tuple[str, ...] = ()  #: the interfaces that count, in order
+        self.names: tuple[str, ...] = ()  #: the counted interfaces, in order
         self.limits: tuple[float, ...] = ()  #: bytes per second of each in each direction
         self.speed: float | None = None  #: of their links together
         self._age = _REFRESH
 
     @property
     def files(self) -> tuple[OpenFile, ...]:
-        """Files that it reads."""
+        """Files read."""
         return (self._traffic.file,)
 
     def look(self) -> bool:
-        """Look for interfaces again when it is time to; whether it was. Once for each reading."""
+        """Look for interfaces again when due; returns whether it was. Call once for each reading."""
         self._age += 1
         if self._age <= _REFRESH:
             return False
@@ -146,7 +146,7 @@ class NetworkFigures:
         return True
 
     def look_soon(self) -> None:
-        """Look again before the next reading: a link may be faster than it was."""
+        """Look again before the next reading: a link may have become faster."""
         self._age = _REFRESH
 
     def read(self, seconds: float, row: Row) -> None:

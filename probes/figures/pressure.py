@@ -25,7 +25,7 @@ LINES: dict[str, tuple[str, bytes]] = {
 
 
 def _pressure(name: str, text: str) -> Metric:
-    # stall time and interval come from two clocks: a fully stalled interval reads 1.0 give or take
+    # stall time and interval come from two clocks: a fully stalled interval is about 1.0
     return Metric(name, "ratio", COUNTER, 0.0, 1.05, text)
 
 
@@ -55,7 +55,7 @@ def parse(text: bytes) -> dict[bytes, int]:
 
 
 class PressureFigures:
-    """The host's pressure; all MISSING where the kernel has none."""
+    """Pressure of the host; all MISSING if the kernel has none."""
 
     metrics = tuple(LINES)
 
@@ -66,7 +66,7 @@ class PressureFigures:
 
     def read(self, seconds: float, row: Row) -> None:
         """See ``Figures``."""
-        # where the kernel has no PSI, or it is switched off (psi=0), there is nothing in them
+        # if the kernel has no PSI, or it is switched off (psi=0), the files are empty
         totals = {name: parse(file.read_if_there()) for name, file in self._files.items()}
         for metric, (name, line) in LINES.items():
             row[metric] = self._counters.rate(metric, totals[name].get(line), seconds, _MICROSECOND)

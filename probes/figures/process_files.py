@@ -4,15 +4,15 @@ Four files are kept open.
 
 /proc/PID/stat gives CPU time, faults and memory of the whole process; like pidstat,
 /proc/PID/status (context switches) and /proc/PID/schedstat (time spent waiting for a
-core) give those of its first thread, and /proc/PID/io what it moved to and from storage.
+core) give those of its first thread, and /proc/PID/io the bytes moved to and from storage.
 
-This is where a probe spends its time. Hence equal text is not parsed again (equal text is
+A probe spends most of its time here. Hence equal text is not parsed again (equal text is
 equal figures: no growth), and a first thread that has not run since (equal schedstat) has
-not switched either. Of one that has run, taskstats gives both figures where it may be used;
+not switched either. For one that has run, taskstats gives both figures if it may be used;
 else status, the costliest file of the four, has to be read.
 
-A text that says something else than the kernel would is UNREADABLE for this tick, and what comes after it FIRST.
-``_process_step.c`` does the same for all processes at once, where it could be compiled.
+Text that the kernel would not write is UNREADABLE for this tick, and FIRST in the next one.
+``_process_step.c`` does the same for all processes at once, if it could be compiled.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from probes.sampling.procfs import read_once
 _STAT, _STATUS, _IO, _SCHEDSTAT = range(4)
 _STAT_COUNTERS = COLUMNS[_STAT][:7]
 _CPU_COUNTERS = _STAT_COUNTERS[:4]
-#: user time is the rest without guest time, which the kernel accounts separately: it may step back a little
+#: user time is the rest without guest time, accounted separately by the kernel: it may step back a little
 JITTER_TICKS = 2
 _NANOSECOND = 1e-9
-SHORT = 511  #: more than stat, io and schedstat take; small blocks are cheaper to allocate
+SHORT = 511  #: longer than stat, io and schedstat; small blocks are cheaper to allocate
 LONG = 16384  #: status, with a long list of groups; stat with very large numbers
 _MOST = (1 << 64) - 1  #: of a counter
 _CLOSED = -1
@@ -66,11 +66,11 @@ _UNREADABLES = (UNREADABLE,) * WIDTH
 
 
 class ProcessFiles:
-    """The open files of one process, and what they said at the previous ``read``.
+    """The open files of one process, and their state at the previous ``read``.
 
     ``values`` are the figures of the newest ``read`` (NaN: none) and ``codes`` their
-    validity; ``flagged`` says whether any of them is not VALID; ``state`` is the letter of its state (proc(5)), 0
-    where that cannot be read. ``start`` is the start time that the process must have, in clock ticks after the boot.
+    validity; ``flagged`` is whether any of them is not VALID; ``state`` is the letter of its state (proc(5)), 0
+    if that cannot be read. ``start`` is the expected start time of the process, in clock ticks after the boot.
     """
 
     __slots__ = (
@@ -87,10 +87,10 @@ class ProcessFiles:
         delays: bool = True,
         kept: frozenset[int] = frozenset(range(4)),
     ) -> None:
-        """``wanted`` are the indices into FILES to read; ``delays`` says whether the kernel
-        accounts block I/O delays; files that are not in ``kept`` are opened at each read,
-        because they are hardly read or because the host does not grant enough descriptors.
-        Raises OSError when the process is gone."""
+        """``wanted`` are the indices into FILES to read; ``delays`` is whether the kernel
+        accounts block I/O delays; files not in ``kept`` are opened at each read,
+        because they are rarely read or because the host does not grant enough descriptors.
+        Raises OSError if the process is gone."""
         self._base = base
         self._start = start
         self._stat_text: bytes | None = None
@@ -121,7 +121,7 @@ class ProcessFiles:
     def read(self, units: Units) -> None:
         """Read the files and set ``values`` and ``codes``.
 
-        Raises ProcessLookupError or FileNotFoundError when the process is gone.
+        Raises ProcessLookupError or FileNotFoundError if the process is gone.
         """
         if self._marked:
             self._marked = False
@@ -129,7 +129,7 @@ class ProcessFiles:
             self.flagged = any(self._steady)
         stat = self._descriptors[_STAT]
         text = pread(stat, SHORT, 0) if stat >= 0 else read_once(f"{self._base}/stat", SHORT)
-        if len(text) == SHORT:  # cut off: very large numbers
+        if len(text) == SHORT:  # truncated: very large numbers
             text = read_once(f"{self._base}/stat", LONG)
         if text != self._stat_text:
             self._take_stat(text, units)
@@ -138,7 +138,7 @@ class ProcessFiles:
             self._still(_STAT_COUNTERS)
         if self._descriptors[_IO] != _ABSENT:
             text = self._text(_IO)
-            at = text.find(_STORAGE)  # what went through caches and pipes (rchar, wchar) is no part of it
+            at = text.find(_STORAGE)  # traffic of caches and pipes (rchar, wchar) is not included
             moved = text[at:] if at >= 0 and len(text) < SHORT else b""
             if not text:  # it runs as another user now
                 self._miss(_IO)
@@ -182,7 +182,7 @@ class ProcessFiles:
             self._mark(_THREAD, codes)
 
     def _thread_figures(self, schedstat: bytes, task_stats: TaskStats | None) -> tuple[int, ...]:
-        """Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable.
+        """Nanoseconds of waiting, voluntary and involuntary switches; 0 for unwanted or unreadable ones.
         Raises ValueError for invalid text."""
         absent = self._descriptors[_STATUS] == _ABSENT
         if task_stats is not None and not absent:
@@ -200,7 +200,7 @@ class ProcessFiles:
         return waited, *numbers([words[1], words[3]])
 
     def _waited(self, schedstat: bytes) -> int:
-        """Nanoseconds of waiting; 0 where they cannot be had. Raises ValueError for invalid text."""
+        """Nanoseconds of waiting; 0 if not available. Raises ValueError for invalid text."""
         if self._descriptors[_SCHEDSTAT] == _ABSENT:
             return 0
         text = schedstat or self._text(_SCHEDSTAT)
@@ -224,7 +224,7 @@ class ProcessFiles:
             return
         user, system, guest, minor, major, delay, virtual, pages, start, threads = found
         if start != self._start:
-            raise ProcessLookupError  # the pid is another process's now
+            raise ProcessLookupError  # the pid now belongs to another process
         self.state = fields[0][0]
         new = (user - guest, system, guest, user + system, minor, major, delay)
         values = self.values
@@ -279,7 +279,7 @@ class ProcessFiles:
             self._mark(COLUMNS[_IO], codes)
 
     def _mark(self, columns: tuple[int, ...], codes: Sequence[int]) -> None:
-        """Codes of this tick only."""
+        """Set codes of this tick only."""
         for column, code in zip(columns, codes, strict=False):
             if code and not self._steady[column]:
                 self.codes[column] = code
@@ -287,13 +287,13 @@ class ProcessFiles:
                 self._marked = self.flagged = True
 
     def _still(self, columns: tuple[int, ...]) -> None:
-        """Nothing has grown."""
+        """Mark these columns as not grown."""
         for column in columns:
             if not self._steady[column]:
                 self.values[column] = 0.0
 
     def _miss(self, file: int) -> None:
-        """The figures of a file cannot be had: MISSING from now on."""
+        """The figures of a file are not available: MISSING from now on."""
         for column in COLUMNS[file]:
             self._steady[column] = self.codes[column] = MISSING
             self.values[column] = NAN
@@ -311,8 +311,8 @@ class ProcessFiles:
             self._miss(file)  # /proc/PID/io of another user's process, no schedstat in this kernel
 
     def _text(self, file: int, size: int = SHORT) -> bytes:
-        """Text of a file other than ``stat``; nothing, taken as MISSING, when it may not be read any more, or is not
-        there although the process is."""
+        """Text of a file other than ``stat``; empty, taken as MISSING, if it may not be read any more, or does not
+        exist although the process does."""
         descriptor = self._descriptors[file]
         try:
             return pread(descriptor, size, 0) if descriptor >= 0 else read_once(f"{self._base}/{FILES[file]}", size)
@@ -332,7 +332,7 @@ class ProcessFiles:
 
 
 def numbers(words: Sequence[bytes]) -> tuple[int, ...]:
-    """The whole numbers of 64 bits that these words are. Raises ValueError when one of them is invalid."""
+    """The 64-bit whole numbers in these words. Raises ValueError if one of them is invalid."""
     if not b"".join(words).isdigit():
         raise ValueError(words)
     found = tuple(map(int, words))

@@ -1,4 +1,4 @@
-"""Row of one process: columns, the files that give them, units."""
+"""Row of one process: columns, their files, units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VOLUNTARY, INVOLUNTARY = _PLACES["voluntary_switches_per_second"], _PLACES["invo
 WIDTH = len(_PLACES)
 
 FILES = ("stat", "status", "io", "schedstat")
-#: The columns that each of FILES gives; ``stat`` is always read: it tells whether the process lives.
+#: Columns from each of FILES; ``stat`` is always read: it shows whether the process lives.
 COLUMNS: tuple[tuple[int, ...], ...] = (
     (USER, SYSTEM, GUEST, ALL_CPU, MINOR, MAJOR, DELAY, VIRTUAL, RESIDENT, SHARE),
     (VOLUNTARY, INVOLUNTARY),
@@ -40,7 +40,7 @@ class Units:
         self, hertz: int, page_size: int, task_stats: TaskStats | None = None, by_threads: bool = False
     ) -> None:
         self.task_stats = task_stats
-        self.thread_cores = INFINITY  #: that a thread can have had
+        self.thread_cores = INFINITY  #: maximum per thread
         self._by_threads = by_threads
         self.hertz = hertz
         self.page_size = page_size
@@ -48,7 +48,7 @@ class Units:
         self.memory_bytes = 0.0
 
     def begin(self, seconds: float, memory_bytes: float) -> None:
-        """``seconds`` of the monotonic clock since the previous tick."""
+        """Start a tick, ``seconds`` of the monotonic clock after the previous one."""
         self.per_second = 1.0 / seconds if seconds > 0 else 0.0
         self.per_tick = self.per_second / self.hertz
         self.memory_bytes = memory_bytes

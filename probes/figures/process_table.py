@@ -15,25 +15,25 @@ _VALUE = 8  #: bytes of a float64
 
 
 class ProcessTable(Protocol):
-    """Processes with their open files, in the order in which they were added."""
+    """Processes with their open files, in the order of addition."""
 
     def pids(self) -> Collection[int]:
         """Pids in the table."""
 
     def add(self, pid: int, start: int, wanted: frozenset[int], delays: bool, kept: frozenset[int]) -> None:
-        """Open the files of a process; the arguments are those of ``ProcessFiles``. Raises OSError when it is gone."""
+        """Open the files of a process; the arguments are those of ``ProcessFiles``. Raises OSError if it is gone."""
 
     def drop(self, pids: Collection[int]) -> None:
-        """Close the files of processes that are in it."""
+        """Close the files of processes in the table."""
 
     def read(self, units: Units) -> list[int]:
-        """Read all; the pids of those that were gone, which are no longer in it."""
+        """Read all; returns the pids of those that were gone, which are no longer in the table."""
 
     def rows(self) -> tuple[array[float], bytearray]:
-        """The figures of the newest ``read`` and their codes, WIDTH of each process, in the order of ``pids``."""
+        """Figures of the newest ``read`` and their codes, WIDTH of each process, in the order of ``pids``."""
 
     def states(self) -> bytes:
-        """The letter of the state of each at the newest ``read``, see ``ProcessFiles``."""
+        """Letter of the state of each at the newest ``read``, see ``ProcessFiles``."""
 
 
 def create(proc: str) -> ProcessTable:

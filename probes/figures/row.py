@@ -1,4 +1,4 @@
-"""Figures: a group of host metrics that come from one file, and a row of them.
+"""Figures: a group of host metrics from one file, and a row of them.
 
 A counter without a predecessor has no rate (FIRST). One that stepped back a little is
 jitter and counts as standing still: the kernel's idle, iowait and steal times do that
@@ -21,11 +21,11 @@ Row = dict[str, tuple[float, int]]
 
 
 class Figures(Protocol):
-    """Reads some metrics of the host. A metric that it leaves out of the row is MISSING."""
+    """Reads some metrics of the host. A metric missing in the row is MISSING."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of what it gives."""
+        """Names of its figures."""
 
     def read(self, seconds: float, row: Row) -> None:
         """Put the figures into ``row``; ``seconds`` of the monotonic clock since the previous call."""
@@ -56,7 +56,7 @@ def rate(new: float, old: float | None, seconds: float, jitter: float = 0.0) -> 
 def differences(
     new: Sequence[float], old: Sequence[float], jitter: float = 0.0
 ) -> tuple[Sequence[float], Sequence[int] | None]:
-    """``difference`` of each pair; no codes (None) when all are valid, which is nearly always."""
+    """``difference`` of each pair; no codes (None) if all are valid, which is nearly always."""
     grown = [a - b for a, b in zip(new, old, strict=True)]
     if min(grown) >= 0:
         return grown, None
@@ -75,7 +75,7 @@ class CounterMemory:
     def rate(
         self, name: str, new: float | None, seconds: float, scale: float = 1.0, most: float = INFINITY
     ) -> tuple[float, int]:
-        """``scale`` times the growth per second of the counter ``name``; MISSING when it is None now, RATE when it has
+        """``scale`` times the growth per second of the counter ``name``; MISSING if it is None now, RATE if it has
         grown by more than ``most``."""
         if new is None:
             self._old.pop(name, None)
@@ -88,8 +88,8 @@ class CounterMemory:
         return value * scale, code
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget the counters with other names: what vanished, such as a container's interface, may never come
-        again, and if it does, its counters restart."""
+        """Forget the counters with other names: vanished ones, such as a container's interface, may never come
+        again, and if they do, their counters restart."""
         if not self._old.keys() <= set(names):
             self._old = {name: self._old[name] for name in names if name in self._old}
 
@@ -100,7 +100,7 @@ def gauge(value: float | None, scale: float = 1.0) -> tuple[float, int]:
 
 
 def wanted(groups: list[Figures], resource_set: ResourceSet) -> list[Figures]:
-    """The groups that give at least one metric of the resource set; the others are not read."""
+    """Groups with at least one metric of the resource set; the others are not read."""
     names = {metric.name for metric in resource_set.metrics}
     return [group for group in groups if names.intersection(group.metrics)]
 

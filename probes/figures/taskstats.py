@@ -1,9 +1,9 @@
 """Taskstats: context switches and waiting time of a thread, by netlink.
 
 /proc/PID/status costs four times as much as all other files of a process that a probe needs, because the
-kernel formats everything else that is in it; taskstats (Documentation/accounting/taskstats.rst)
-answers the same two counters, and that of schedstat, in one binary message of generic
-netlink. It takes CAP_NET_ADMIN: without it, or where the kernel has no taskstats, /proc is read.
+kernel formats everything else in it; taskstats (Documentation/accounting/taskstats.rst)
+returns the same two counters, and that of schedstat, in one binary message of generic
+netlink. It requires CAP_NET_ADMIN: without it, or if the kernel has no taskstats, /proc is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr
 _START = _HEADER.size + _GENERIC.size
 _REQUEST = struct.Struct("=IHHIIBBHHHI")
 _SIZE = 4096
-#: Offsets in struct taskstats, whose fields only ever get company at the end (include/uapi/linux/taskstats.h).
+#: Offsets in struct taskstats, whose fields are only ever extended at the end (include/uapi/linux/taskstats.h).
 _OFFSET = 24
 _FIGURES = struct.Struct("=Q96xI140xQQ")  # cpu_delay_total, ac_pid, nvcsw, nivcsw
 
@@ -59,7 +59,7 @@ class TaskStats:
         return (waited, voluntary, involuntary) if who == pid else None
 
     def fileno(self) -> int:
-        """The netlink socket, for ``probes.sources._process_step``, which asks the same with ``family`` and ``at``."""
+        """The netlink socket, for ``probes.sources._process_step``, for the same request with ``family`` and ``at``."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class TaskStats:
 
 
 def connect() -> TaskStats | None:
-    """Taskstats when this process may use it and it agrees with /proc about this very process, else None."""
+    """Taskstats if this process may use it and it agrees with /proc about this very process, else None."""
     try:
         netlink = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, _NETLINK_GENERIC)
     except OSError:
@@ -78,7 +78,7 @@ def connect() -> TaskStats | None:
         netlink.settimeout(1.0)
         found = _checked(netlink)
         if found is not None:
-            netlink.setblocking(False)  # the kernel answers while it takes the question; a timeout would mean polls
+            netlink.setblocking(False)  # the kernel answers while it accepts the request; a timeout would mean polls
             return found
     except (OSError, struct.error):
         pass
@@ -130,13 +130,13 @@ def _family(netlink: _socket.socket) -> int | None:
 
 
 def _stats_offset(answer: bytes) -> int | None:
-    """Where struct taskstats begins in an answer."""
+    """Offset of struct taskstats in an answer."""
     inside = _find(answer, _START, _TASKSTATS_TYPE_AGGR_PID)
     return None if inside is None else _find(answer, inside, _TASKSTATS_TYPE_STATS)
 
 
 def _find(message: bytes, at: int, wanted: int) -> int | None:
-    """The offset of the payload of the attribute ``wanted`` in the list that starts at ``at``."""
+    """Offset of the payload of the attribute ``wanted`` in the list that starts at ``at``."""
     while at + _ATTRIBUTE.size <= len(message):
         length, kind = _ATTRIBUTE.unpack_from(message, at)
         if length < _ATTRIBUTE.size:

@@ -1,6 +1,6 @@
 """VM suffering of a host: total and worst, from the last VM reading.
 
-MISSING where no VMs are read, or where what one of them suffers is not known. One that has just come adds nothing yet.
+MISSING if no VMs are read, or if that of one of them is unknown. A new one adds nothing yet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ METRICS = (
     cores("vms_suffering_ratio", "total vcpu_suffering_ratio of its VMs"),
     cores("vms_worst_suffering_ratio", "highest vcpu_suffering_ratio of a VM"),
 )
-_TICKS = 2.5  #: for which what was found is that of now
+_TICKS = 2.5  #: validity of the last result
 
 
 def create(facts: HostFacts) -> VmsSuffering:
@@ -25,7 +25,7 @@ def create(facts: HostFacts) -> VmsSuffering:
 
 
 def summed(values: Sequence[float], codes: Sequence[int], interval: float) -> Suffering:
-    """The sum and the worst of what all VMs suffer, which are read once in ``interval`` seconds."""
+    """Sum and maximum of the suffering of all VMs, which are read once in ``interval`` seconds."""
     code = next((each for each in codes if each not in (VALID, FIRST)), VALID)
     known = [value for value, each in zip(values, codes, strict=True) if each == VALID]
     if code != VALID or (codes and not known):

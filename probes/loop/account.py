@@ -9,7 +9,7 @@ from probes.loop.module import Module
 from probes.sampling.native import chosen
 from probes.sampling.procfs import number_after, read_once
 
-# -- What the probe may ask the kernel: three capabilities (capabilities(7)) give it what processes of others hide.
+# -- Permissions of the probe: three capabilities (capabilities(7)) give it data that other users' processes hide.
 
 #: With their numbers (include/uapi/linux/capability.h): to open /proc/PID/io of another user, and to read it.
 _READS_OTHERS = (("CAP_DAC_READ_SEARCH", 2), ("CAP_SYS_PTRACE", 19))
@@ -20,14 +20,14 @@ _USES = (
 
 
 def lacking() -> str:
-    """The capabilities that the probe would use and does not have, and what that means; "" when it has them."""
+    """Capabilities the probe would use but does not have, and the consequences; "" if it has them."""
     held = _held()
     missing = [([name for name, bit in wanted if not held >> bit & 1], text) for wanted, text in _USES]
     return "; ".join(f"{' and '.join(names)}: {text}" for names, text in missing if names)
 
 
 def reads_others() -> bool:
-    """Whether the probe may read how much processes of others read and write."""
+    """Whether the probe may read the I/O counts of other users' processes."""
     held = _held()
     if all(held >> bit & 1 for _, bit in _READS_OTHERS):
         return True
@@ -35,13 +35,13 @@ def reads_others() -> bool:
         read_once("/proc/1/io")
     except PermissionError:
         return False
-    except OSError:  # this kernel does not count it for anybody
+    except OSError:  # this kernel does not count it for any process
         pass
     return True
 
 
 def _held() -> int:
-    """The capabilities that are in force, a bit each."""
+    """Effective capabilities, a bit each."""
     _, _, effective = read_once("/proc/self/status").partition(b"\nCapEff:")
     return int(effective.split(None, 1)[0], 16)
 
@@ -58,10 +58,10 @@ class Account:
         self._started = time.monotonic()
         self._pss = 0
         self._reads_others = reads_others()
-        self._memory_due = self._started + 3.0  # once everything is there
+        self._memory_due = self._started + 3.0  # when everything is loaded
 
     def values(self, machine: str, modules: list[Module], monotonic: float) -> dict[str, object]:
-        """Figures since the start of the probe; bytes of memory are measured every now and then."""
+        """Figures since the start of the probe; bytes of memory are measured now and then."""
         if monotonic >= self._memory_due:
             self._memory_due = monotonic + _MEMORY_SECONDS
             self._pss = pss_bytes(os.getpid())
@@ -86,7 +86,7 @@ class Account:
 
 
 def children_cpu(part: dict[str, object]) -> float:
-    """CPU seconds of a module's tools: of runs that have ended and of those that run."""
+    """CPU seconds of a module's tools, in ended and running runs."""
     ended, pids = part.get("ended_cpu_seconds", 0.0), part.get("pids", [])
     total = ended if isinstance(ended, float) else 0.0
     for pid in pids if isinstance(pids, list) else []:
@@ -95,7 +95,7 @@ def children_cpu(part: dict[str, object]) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of the first thread of a process (the tools have only one); 0 when it is gone."""
+    """CPU time of the first thread of a process (the tools have only one); 0 if it is gone."""
     try:
         return int(read_once(f"/proc/{pid}/schedstat").split()[0]) * _NANOSECOND
     except (OSError, ValueError, IndexError):
@@ -103,7 +103,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional set size (proc(5), smaps_rollup); 0 when it may not be read."""
+    """Proportional set size (proc(5), smaps_rollup); 0 if it may not be read."""
     try:
         kibibytes = number_after(read_once(f"/proc/{pid}/smaps_rollup"), b"\nPss:")
     except OSError:

@@ -1,10 +1,10 @@
 """Agent: the lean process on every host, started by ``shardpulse probe``.
 
-It replaces the command.
+It replaces the process of the command.
 
-SIGHUP rereads the configuration, in a child, so that ticks go on meanwhile; a bad one leaves
-everything as it is. SIGTERM and SIGINT stop in order: tools first, then the outbox is
-sent for a bounded time. What was not sent stays in the ring file for the next start.
+SIGHUP rereads the configuration, in a child, so that ticks continue meanwhile; a bad one
+changes nothing. SIGTERM and SIGINT stop in order: tools first, then the outbox is
+sent for a bounded time. Unsent frames stay in the ring file for the next start.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from probes.loop.probe import Outlet, Probe
 from probes.sampling.native import chosen
 
 _DRAIN_SECONDS = 3.0
-_NAME = "name"  #: the trouble that another machine has the same
-_REFUSED = "refused"  #: the trouble that the filter puts its frames aside
+_NAME = "name"  #: the problem that another machine has the same name
+_REFUSED = "refused"  #: the problem that the filter rejects its frames
 _DEBUG = "SHARDPULSE_DEBUG"
 
 
@@ -50,7 +50,7 @@ report = log.category("probe")  #: one line for the operator
 
 
 def main(descriptor: int) -> int:
-    """Run with the settings in the file ``descriptor`` until stopped; the exit code."""
+    """Run with the settings in the file ``descriptor`` until stopped; returns the exit code."""
     name_process("probe")
     agent = None
     try:
@@ -70,9 +70,9 @@ def main(descriptor: int) -> int:
 
 
 def _unexpected(error: Exception) -> int:
-    if isinstance(error, BrokenPipeError):  # a long line leaves nothing behind that would fail again
+    if isinstance(error, BrokenPipeError):  # no rest of a long line remains that would fail again
         _output_failed()
-        return EXIT_OK  # the reader (head, a pager) has had enough
+        return EXIT_OK  # the reader (head, a pager) is done
     if isinstance(error, OSError) and (_output_failed() or error.errno == errno.ENOSPC):
         report.error(f"cannot write output: {error.strerror}")
         return EXIT_FAILURE
@@ -85,7 +85,7 @@ def _unexpected(error: Exception) -> int:
 
 
 def _output_failed() -> bool:
-    """Whether what could not be written is still waiting; if so it leads nowhere, as Python would try once more."""
+    """Whether unwritten output remains; if so it is discarded, as Python would try once more."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -100,7 +100,7 @@ def _described(settings: AgentSettings) -> str:
 
 
 def _signer(number: str, secret: str) -> Callable[[bytes], bytes]:
-    from acquisition.wire import signature  # it brings OpenSSL, which who signs nothing does not need
+    from acquisition.wire import signature  # it loads OpenSSL, needed only for signing
 
     return signature.signer(signature.HostKey(bytes.fromhex(number), bytes.fromhex(secret)))
 
@@ -125,8 +125,8 @@ class Agent:
             signal.signal(number, self._take_signal)
         self._writer: Writer | None = None
         self._log = TroubleLog(report)
-        self._sending = False  #: whether it has been said where to
-        self._was_well = False  #: the writer, when it was looked at last
+        self._sending = False  #: whether the destination has been reported
+        self._was_well = False  #: condition of the writer at the last check
         self._give_up = time.monotonic() + settings.wait if settings.wait else 0.0
         self._probe = Probe(settings, self._outlet(settings), report)
         self._reload = Reload(report.warn)
@@ -169,7 +169,7 @@ class Agent:
         sys.path_importer_cache.clear()  # lists of the files beside those that were imported
         gc.collect()
         gc.freeze()
-        gc.disable()  # the loop makes no cycles; what a reload leaves behind is collected then
+        gc.disable()  # the loop makes no cycles; those left by a reload are collected then
         self._notifier.ready()
         if (missing := lacking()) and {"processes", "vms"} & {module.name for module in self._probe.modules}:
             report(f"running without {missing}")
@@ -214,7 +214,7 @@ class Agent:
         try:
             self._apply(settings, old)
             report("new configuration in effect")
-        except ShardpulseError as error:  # such as a ring that cannot be had
+        except ShardpulseError as error:  # such as a ring that is not available
             report.warn(f"{error}; configuration unchanged")
             self._apply(old, settings)
         gc.collect()
@@ -229,7 +229,7 @@ class Agent:
         self._settings = settings
 
     def _report_writer(self, writer: Writer) -> None:
-        """Say what goes wrong and what is over; once it is said that all is well there is nothing more to say."""
+        """Report new and ended problems; nothing more once everything is reported as well."""
         is_well = writer.is_well
         if not (is_well and self._was_well):
             self._report_shards(writer)
@@ -238,10 +238,10 @@ class Agent:
         self._was_well = is_well
 
     def _report_shards(self, writer: Writer) -> None:
-        """Say where frames go as soon as they do, what keeps them from going, and that it is over.
+        """Report the destination once frames are sent, the reason they are not sent, and its end.
 
-        Raises UnavailableError when no shard has answered for as long as was to be waited, AdmissionError when the
-        first one must not be spoken to: later ones only keep frames from going.
+        Raises UnavailableError if no shard has answered within the permitted time, AdmissionError if contact with the
+        first one is not permitted: later on such errors only delay frames.
         """
         problem = writer.problem
         if problem:
@@ -259,7 +259,7 @@ class Agent:
             self._log.over(SHARDS, f"sending again, to shard {writer.address}")
 
     def _report_contest(self, writer: Writer) -> None:
-        """Say that another machine has the same name, and when it has no more."""
+        """Report that another machine has the same name, and the end of that."""
         if writer.contested:
             host = f"host {self._settings.host} (this one has {self._probe.machine})"
             told = (
@@ -271,7 +271,7 @@ class Agent:
             self._log.over(_NAME, f"no other sender uses the name of host {self._settings.host} any more")
 
     def _report_refusal(self, writer: Writer) -> None:
-        """Say that the filter refuses the frames, and when it takes them again."""
+        """Report that the filter refuses the frames, and when it accepts them again."""
         if writer.refused:
             told = f"the filter refuses the frames of host {self._settings.host}: {_why_refused(writer.refused)}"
             self._log.lasts(_REFUSED, f"{told}; they are kept", patience=0.0)
@@ -292,7 +292,7 @@ class Agent:
         return EXIT_OK
 
     def close(self) -> None:
-        """Stop the tools and let go of the ring, however ``run`` has ended."""
+        """Stop the tools and release the ring, however ``run`` has ended."""
         self._probe.close()
         if self._writer is not None:
             self._writer.close()

@@ -1,7 +1,7 @@
 """Agent settings, resolved from the configuration: plain values as JSON.
 
 The configuration is read and validated with tools that would cost every probe several
-megabytes, so another process does that (``probes.probe_command``) and hands over the
+megabytes, so another process does that (``probes.probe_command``) and passes on the
 result: at the start through an inherited descriptor, at SIGHUP through a pipe.
 """
 
@@ -17,7 +17,7 @@ from acquisition.errors import DataError
 
 
 class ModuleSettings(NamedTuple):
-    """One monitor module; ``metrics`` are the chosen ones, never empty; ``options`` are of its source alone."""
+    """One monitor module; ``metrics`` are the chosen ones, never empty; ``options`` are for its source alone."""
 
     resource_set: str
     source: str
@@ -30,7 +30,7 @@ class AgentSettings(NamedTuple):
     """Everything resolved. ``compiler`` is the command that makes this document again at SIGHUP.
 
     ``owners``, ``authority`` and ``password_file`` as those of acquisition.link.trust.credentials.
-    ``seeds`` are (host, port); without any the shards are those whose state lies in ``state_directory``.
+    ``seeds`` are (host, port); without any the shards are those with their state in ``state_directory``.
     ``selection`` has the fields of probes.processes.discovery.Selection;
     ``checks``: name -> table.
     """
@@ -54,27 +54,27 @@ class AgentSettings(NamedTuple):
     selection: dict[str, Any]
     checks: dict[str, dict[str, Any]]
     compiler: tuple[str, ...]
-    ticks: int = 0  #: stop after so many ticks of the shortest interval; 0: never
-    seconds: float = 0.0  #: stop after so many seconds; 0: never
+    ticks: int = 0  #: stop after this number of ticks of the shortest interval; 0: never
+    seconds: float = 0.0  #: stop after this number of seconds; 0: never
     dry_run: bool = False
-    wait: float = 0.0  #: give up when no shard has answered for so long since the start; 0: never
+    wait: float = 0.0  #: give up if no shard has answered for this long since the start; 0: never
     signing: tuple[str, str] | None = None  #: number and secret of this host's key, in hex
     scope: str = ""  #: the cluster that numbers this host's VMs
-    log: dict[str, int] | None = None  #: the level of each category of acquisition.log; None: as they are
+    log: dict[str, int] | None = None  #: level of each category of acquisition.log; None: unchanged
 
     def connection(self) -> tuple[object, ...]:
-        """Settings that the writer and its outbox are made of; a password that lies in a file is read with each
+        """Settings of the writer and its outbox; a password in a file is read again at each
         login."""
         return self._replace(password="" if self.password_file else self.password)[:14]
 
 
 def encode(settings: AgentSettings) -> bytes:
-    """The JSON document."""
+    """JSON document."""
     return json.dumps(settings._asdict(), separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> AgentSettings:
-    """The settings in a document. Raises DataError if it is invalid."""
+    """Settings in a document. Raises DataError if it is invalid."""
     try:
         document: dict[str, Any] = json.loads(data)
         document["seeds"] = tuple((str(host), int(port)) for host, port in document["seeds"])
@@ -106,11 +106,11 @@ class Reload:
         self._again: tuple[str, ...] = ()
 
     def fileno(self) -> int:
-        """The descriptor to wait for, -1 when none runs."""
+        """The descriptor to wait for, -1 if none runs."""
         return self._pipe
 
     def start(self, command: tuple[str, ...]) -> None:
-        """Start the compiler; while one runs, the next one starts after it."""
+        """Start the compiler; if one runs, the next one starts after it."""
         if self._pid:
             self._again = command
             return
@@ -133,7 +133,7 @@ class Reload:
         self._pipe, self._data = ours, b""
 
     def finished(self) -> AgentSettings | None:
-        """The new settings when the compiler has just ended well; None otherwise."""
+        """The new settings if the compiler has just succeeded; None otherwise."""
         if self._pipe < 0:
             return None
         try:

@@ -1,8 +1,8 @@
 """Dry run of the probe: readings as JSON Lines on stdout, without shards.
 
 One object per reading: ``time, tick, resource_set, entities [{name, kind, stable, labels, metrics
-{name: value}, invalid {name: {value, code}}}]``; a value that does not exist is null, one that
-is infinite is the string ``Infinity`` or ``-Infinity``, as in a replay.
+{name: value}, invalid {name: {value, code}}}]``; a missing value is null, an
+infinite one is the string ``Infinity`` or ``-Infinity``, as in a replay.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class DryRun:
         return tick
 
     def wants_table(self, resource_set: int) -> bool:
-        """Only what has not been seen."""
+        """Whether its names have not been seen yet."""
         return resource_set not in self._metrics
 
     def set_extra_status(self, values: dict[str, object]) -> None:
-        """Nobody asks."""
+        """Ignored: there is no status record."""
         del values
 
     waits_for = (-1, 0, 0)  #: nothing
@@ -81,7 +81,7 @@ def row(columns: tuple[Metric, ...], values: list[float], codes: bytes) -> dict[
 
 
 def json_value(value: float) -> float | str | None:
-    """A raw value as JSON can say it: null for none, a string for an infinite one."""
+    """A raw value for JSON: null if there is none, a string for an infinite one."""
     if isnan(value):
         return None
     return value if isfinite(value) else ("Infinity" if value > 0 else "-Infinity")

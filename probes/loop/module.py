@@ -26,17 +26,17 @@ from probes.sampling.schedule import Schedule
 from probes.sources import Source
 
 _SOURCES, _CHECKS = log.category("probe.sources"), log.category("probe.checks")
-#: A free-running tool may be this part of the interval late before its tick counts as unanswered.
+#: A free-running tool may be late by this part of the interval before its tick counts as unanswered.
 SLACK = 0.05
-#: A reading that took more than this part of the interval, and so many seconds, is torn: nobody knows when each of its
-#: counters was read, as where the probe was stopped in the middle of it.
+#: A reading that took more than this part of the interval, and this number of seconds, is torn: it is unknown when each
+#: of its counters was read, as after a stop of the probe in the middle of it.
 _TORN, _TORN_SECONDS = 0.5, 0.5
-#: Vanished entities leave the table, with a complete one, at most so often.
+#: Vanished entities leave the table, with a complete one, at most this often.
 TABLE_SECONDS = 60.0
 
 
 class Sink(Protocol):
-    """Where frames go: the writer, or a dry run."""
+    """Destination of frames: the writer, or a dry run."""
 
     def offer(self, samples: Samples) -> int:
         """Take a frame of samples."""
@@ -50,15 +50,15 @@ class Sink(Protocol):
 
 def phase_for(source: Source, phase: float, interval: float) -> float:
     """Seconds after the start of an interval at which a module runs, on a host that samples at ``phase``: a tick of a
-    free-running tool is looked at when it is over."""
+    free-running tool is examined when it is over."""
     return SLACK * interval if source.free_running else phase
 
 
 class Module:
-    """Reads its source when its schedule says so, and hands frames and tables to the sink.
+    """Reads its source as scheduled, and passes frames and tables to the sink.
 
-    A tick of a free-running source that brought nothing is sent as TIMEOUT when it is over (``phase_for``).
-    ``schedule`` may be that of other modules as well.
+    A tick of a free-running source without data is sent as TIMEOUT when it is over (``phase_for``).
+    ``schedule`` may be shared with other modules.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Module:
         self.samples = 0
         self.readings = 0
         self.timeouts = 0
-        self.problem = ""  # why the source gave nothing at the last tick
+        self.problem = ""  # why the source returned nothing at the last tick
         self.schedule = schedule
         self._set = resource_set
         self._id = resource_set_id(resource_set.name)
@@ -86,7 +86,7 @@ class Module:
         self._host = host
         self._sink = sink
         self._entities: list[Entity] | None = None
-        self._known: dict[int, Entity] = {}  # as the newest table says, by id
+        self._known: dict[int, Entity] = {}  # from the newest table, by id
         self._ids = b""
         self._glance: Callable[[], bool] | None = getattr(source, "glance", None)
         readings = DEFAULT_KEEP_TICKS * (1 if self._glance is None else 2)
@@ -99,20 +99,20 @@ class Module:
 
     @property
     def glances(self) -> bool:
-        """Whether its source wants to be asked between two ticks."""
+        """Whether its source should be asked between two ticks."""
         return self._glance is not None
 
     @property
     def name(self) -> str:
-        """The name of the resource set."""
+        """Name of the resource set."""
         return self._set.name
 
     def run(self, tick: int, wall: float, monotonic: float) -> None:
-        """The tick that its schedule has begun."""
+        """Process the tick begun by its schedule."""
         if not self.source.free_running:
             reading = self._sample(wall, monotonic)
         elif tick - 1 <= self._tick <= tick:
-            return  # the tick that is over was answered, or its line came just after it
+            return  # the past tick was answered, or its line came just after it
         else:
             tick -= 1
             reading = self.source.timed_out(wall, monotonic)
@@ -123,12 +123,12 @@ class Module:
             self.emit(reading, tick)
 
     def glance(self, wall: float, monotonic: float) -> bool:
-        """Read between two ticks where entities have come or gone; whether it has. The reading belongs to the tick in
-        which it is taken, beside that of its deadline: a reader sees the newer one."""
+        """Read between two ticks if entities have come or gone; returns whether it has. The reading belongs to the tick
+        in which it is taken, beside that of its deadline: a reader sees the newer one."""
         try:
             if self._glance is None or not self._glance():
                 return False
-        except (OSError, ValueError, IndexError):  # the next tick says what is wrong
+        except (OSError, ValueError, IndexError):  # the next tick reports the problem
             return False
         reading = self._sample(wall, monotonic)
         if reading is not None:
@@ -136,7 +136,7 @@ class Module:
         return True
 
     def _sample(self, wall: float, monotonic: float) -> Reading | None:
-        """Ask the source; what it cannot cope with costs this module this tick, and nobody else anything. A torn
+        """Ask the source; input it cannot handle costs only this module this tick. A torn
         reading costs two: the next one counts from it."""
         try:
             began, torn = time.monotonic(), self._torn
@@ -158,19 +158,19 @@ class Module:
             return timed_out(self._set, self._entities or [], wall, monotonic)
 
     def service(self, wall: float, monotonic: float, ready: Collection[int]) -> None:
-        """Let the source take in what has arrived."""
+        """Let the source process new data."""
         reading = self.source.service(wall, monotonic, ready)
         if reading is not None:
             self.emit(reading, tick_of(reading.wall, self.interval))
 
     def emit(self, reading: Reading, tick: int) -> None:
-        """Check a reading and hand it on as a frame, with a table before it where one is needed."""
+        """Check a reading and pass it on as a frame, preceded by a table if one is needed."""
         self._tick = tick
         if not reading.entities and not self.readings:
             self._entities = reading.entities
-            return  # a set that never had entities is silent; one that had says that they are gone
+            return  # a set that never had entities is silent; one that had any reports that they are gone
         if _SOURCES.debugs:
-            seconds = time.monotonic() - reading.monotonic  # those of the modules before it in the same tick included
+            seconds = time.monotonic() - reading.monotonic  # including those of earlier modules in the same tick
             _SOURCES.debug(
                 "read", set=self.name, source=self.source.name, tick=tick, entities=len(reading.entities),
                 samples=len(reading.codes), seconds=seconds,
@@ -205,10 +205,10 @@ class Module:
         )
 
     def _name_entities(self, reading: Reading, tick: int) -> None:
-        """Send a table where names may be unknown: a complete one at the start and after doubt, else those that are new
-        or have other labels."""
+        """Send a table if names may be unknown: a complete one at the start and after doubt, else the new ones
+        and those with changed labels."""
         entities = reading.entities
-        # a filter may have forgotten the names of a set that is read rarely ([filter] expire_seconds)
+        # a filter may have forgotten the names of a rarely read set ([filter] expire_seconds)
         complete = self._sink.wants_table(self._id) or (bool(entities) and (not self._known or self._is_rare))
         self._recent.append(entities)
         if self._shrunk and reading.monotonic - self._table_at > TABLE_SECONDS:
@@ -263,7 +263,7 @@ class Module:
 
 
 def pack(values: array[float]) -> bytes:
-    """float64 as little-endian float32; what does not fit becomes infinite."""
+    """float64 as little-endian float32; values that do not fit become infinite."""
     packed: bytes = COLUMNS.pack(values)
     if _BIG_ENDIAN:
         swapped = array("f", packed)

@@ -1,7 +1,7 @@
 """Probe loop: runs all modules of a host and sends their readings.
 
 Single-threaded over poll(2): absolute deadlines of the modules, pipes of the tools, the socket of
-the writer. Nothing in it waits for anything else, so a stuck source, tool or shard never
+the writer. No part waits for another, so a stuck source, tool or shard never
 stops the tick.
 """
 
@@ -42,7 +42,7 @@ class Outlet(Sink, Protocol):
         """The descriptor to wait for (-1: nothing), poll events, and a number that grows with every new connection."""
 
     def service(self, now: float) -> float:
-        """Send and receive without waiting; when to be called again."""
+        """Send and receive without waiting; returns when to be called again."""
 
     def set_extra_status(self, values: dict[str, object]) -> None:
         """Set the fields of the status record beside the writer's own account."""
@@ -73,13 +73,13 @@ class Probe:
 
     @property
     def machine(self) -> str:
-        """Id of this machine and this run of it, whatever its name (machine-id(5), random(4))."""
+        """Id of this machine since its boot, independent of its name (machine-id(5), random(4))."""
         return f"machine id {self._facts.machine_id or 'none'}, boot id {self._facts.boot_id}"
 
     def reload(self, settings: AgentSettings, outlet: Outlet) -> None:
-        """Go on with other settings and, when the connection has changed, another outlet.
+        """Continue with other settings and, if the connection has changed, another outlet.
 
-        Modules whose settings are the same go on with their counters.
+        Modules with unchanged settings keep their counters.
         """
         old, self.settings = self.settings, settings
         kept = []
@@ -105,7 +105,7 @@ class Probe:
         running = {module.name: module for module in kept or []}
         self.modules = []
         now = time.time(), time.monotonic()
-        schedule = cache(lambda interval, phase: Schedule(interval, phase, *now))  # one for those that tick together
+        schedule = cache(lambda interval, phase: Schedule(interval, phase, *now))  # one for modules that tick together
         for wanted in settings.modules:
             module = running.pop(wanted.resource_set, None)
             if module is not None and before.get(wanted.resource_set) == wanted:
@@ -143,8 +143,8 @@ class Probe:
             self._report(line)
 
     def step(self, also: int = -1, latest: float = math.inf) -> bool:
-        """Wait for what comes first and do it, at most until ``latest``. ``also`` is one more descriptor to wait
-        for; whether that one is readable."""
+        """Wait for the next event and process it, at most until ``latest``. ``also`` is one more descriptor to wait
+        for; returns whether that one is readable."""
         wake = min(self._outlet_due, latest, self._modules_due, self._glance_due)
         for module in self._free_running:
             wake = min(wake, module.source.wake_at())
@@ -180,7 +180,7 @@ class Probe:
                 tick = schedule.begin(wall, monotonic)
                 if LOG.informs:
                     before = [(module.samples, module.invalid) for module in modules]
-                for module in modules:  # each at its own time: the one before it may have been held up
+                for module in modules:  # each at its own time: an earlier one may have been delayed
                     module.run(tick, time.time(), time.monotonic())
                 if LOG.informs:
                     new = [(m.samples - s, m.invalid - i) for m, (s, i) in zip(modules, before, strict=True)]
@@ -195,7 +195,7 @@ class Probe:
         return True
 
     def _glance(self, monotonic: float) -> bool:
-        """Look what has come and gone between two ticks; whether something was read."""
+        """Look for entities that have come or gone between two ticks; returns whether anything was read."""
         due = [module for module in self._glancing if module.schedule.take_middle(monotonic)]
         self._glance_due = min([module.schedule.middle for module in self._glancing], default=math.inf)
         return sum(module.glance(time.time(), monotonic) for module in due) > 0
@@ -229,7 +229,7 @@ class Probe:
 
 
 def ring_path(host: str) -> str:
-    """Where the outbox of a host's probe lies when the configuration does not say, on tmpfs: in the directory that
+    """Default path of the outbox of a host's probe, on tmpfs: in the directory that
     systemd gives the unit (RuntimeDirectory of systemd.exec(5)), else a file per user and host."""
     given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
     if given:

@@ -1,8 +1,8 @@
 """Metric tables: every built-in column, in wire order.
 
 Names, order and units are the same whatever the source (vmstat, pidstat, procfs), so
-that a decision rule never asks where a figure came from. ``low`` and ``high`` are what
-no machine can leave; limits that depend on the machine that was sampled (CPU within its
+that a decision rule is independent of the source of a figure. ``low`` and ``high`` are limits
+that no machine can exceed; limits that depend on the sampled machine (CPU within its
 cores, bytes within its memory) are added by the check ``rate`` from the reading.
 The limits of each kind are in ``probes.sampling.metric_kinds``; ``docs/metrics.md`` is generated from here
 (``python -m probes.metrics``). A new metric of the host is one file in HOST_FIGURES.
@@ -28,7 +28,7 @@ from probes.sampling.metric_kinds import (
     tasks,
 )
 
-#: Files with figures of the host beside those in the table below: each has ``METRICS``, the rows that it adds to
+#: Files with figures of the host beside those in the table below: each has ``METRICS``, the rows it adds to
 #: the set in this order, and ``create(facts)`` (``probes.figures.row.Figures``). New ones go to the end.
 HOST_FIGURES = ("probes.figures.pressure", "probes.figures.hugepages", "probes.figures.vms_suffering")
 
@@ -151,7 +151,7 @@ _SHARES = (
     share("cpu_guest_ratio", "CPU time that ran guests, niced guests included"),
 )
 
-#: Parts of the host, each read only where it is configured.
+#: Parts of the host, each read only if it is configured.
 PARTS = (
     ResourceSet("cores", _SHARES),
     ResourceSet(

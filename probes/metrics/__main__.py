@@ -6,7 +6,7 @@ from probes.metrics import RESOURCE_SETS
 
 
 def markdown() -> str:
-    """The content of ``docs/metrics.md``."""
+    """Content of ``docs/metrics.md``."""
     parts = [
         "# Metrics\n",
         "For authors of rules and schedulers, who look up what a metric means. Generated from `probes/metrics` by",

@@ -1,1 +1,1 @@
-"""Processes of the host: which there are, and which of them to watch."""
+"""Processes of the host: their discovery, and the choice of those to watch."""

@@ -1,17 +1,17 @@
 """Discovery of processes and VMs, and choice of those to watch.
 
-All of /proc is listed once in a round of scans; in between only pids that are new are looked into
-(``newcomers``). A process that is younger than the time between two scans is looked into twice, because right
-after its start it may still carry the name of the one that started it. Every one is looked into again in each round,
-as it may become another program; a thread of the kernel only where pids may have gone round since. Those that vanish
-are noticed when they are read. Virtual machines are seen sooner: a process that has just come is looked at several
+All of /proc is listed once in a round of scans; in between only new pids are examined
+(``newcomers``). A process younger than the time between two scans is examined twice, because right
+after its start it may still have the name of its parent. Every one is examined again in each round,
+as it may become another program; a thread of the kernel only if pids may have wrapped around since. Vanished ones
+are noticed when they are read. Virtual machines are detected sooner: a new process is checked several
 times (``glance``), as it may become a qemu.
 
-Which processes: all, or those that any selector names (regular expressions on command
+Selected processes: all, or those named by any selector (regular expressions on command
 and command line, user ids, cgroup patterns, pids). Kernel threads are watched only
-when named by pid. A qemu process is a virtual machine (``probes.vms.qemu``): it belongs to ``vms``, and to
-``processes`` as well only where a selector names it. Where ``daemons`` is set, what monitors and runs virtual machines
-is watched whatever the selectors. Beyond ``limit`` the choice is stable: those watched already stay, then the
+if named by pid. A qemu process is a virtual machine (``probes.vms.qemu``): it belongs to ``vms``, and to
+``processes`` as well only if a selector names it. With ``daemons``, the processes that monitor and run virtual
+machines are watched whatever the selectors. Beyond ``limit`` the choice is stable: those watched already stay, then the
 longest-running come first; the others are counted.
 """
 
@@ -29,14 +29,14 @@ from probes.vms.guest_process import Found, command_line, executable, guest_of
 from probes.vms.qemu import Guest, is_qemu
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
-#: In so many scans every process is looked into again, some at each: a pid may have been reused
+#: In this number of scans every process is examined again, some at each: a pid may have been reused
 #: between two scans, and a process may have become another program.
 _ROUND = 12
-#: Commands (15 bytes of them) of what runs virtual machines, keeps the logs and carries the samples.
+#: Commands (15 bytes of them) of processes that run virtual machines, keep the logs and carry the samples.
 _DAEMONS = ("libvirtd", "virtqemud", "systemd-journal", "redis-server", "valkey-server")
 _OWN = "shardpulse-"
-_YOUNG_SECONDS = 2.0  #: for which a newcomer is looked at between two scans
-_MOST_AGAIN = 100  #: at one scan; thousands of processes take a longer round
+_YOUNG_SECONDS = 2.0  #: during which a newcomer is checked between two scans
+_MOST_AGAIN = 100  #: per scan; thousands of processes take a longer round
 
 
 def is_daemon(command: str) -> bool:
@@ -76,8 +76,8 @@ class Selection(NamedTuple):
 
 
 class Discovery:
-    """Knows the processes to watch. ``generation`` grows whenever ``processes`` or ``guests`` changed,
-    ``due`` is when the next scan is, ``left_out`` counts those beyond the limit."""
+    """Finds the processes to watch. ``generation`` grows whenever ``processes`` or ``guests`` changed,
+    ``due`` is the time of the next scan, ``left_out`` counts those beyond the limit."""
 
     def __init__(self, facts: HostFacts, selection: Selection, interval: float) -> None:
         self.generation = 0
@@ -89,14 +89,14 @@ class Discovery:
         self._interval = interval
         self.due = 0.0
         self._newcomers = Newcomers(facts.proc)
-        self._known: dict[int, Found] = {}  # those that are selected, and guests
+        self._known: dict[int, Found] = {}  # the selected ones, and guests
         self._listed: set[int] = set()
-        self._differs = True  # from what was chosen among
-        self._again: set[int] = set()  # whom the next scan looks into
-        self._pending: set[int] = set()  # who has come since the newest scan
-        self._young: dict[int, float] = {}  # until when a newcomer is looked at between two scans
+        self._differs = True  # from the candidates of the choice
+        self._again: set[int] = set()  # to be examined by the next scan
+        self._pending: set[int] = set()  # started since the newest scan
+        self._young: dict[int, float] = {}  # until when a newcomer is checked between two scans
         self._kernel: set[int] = set()  # threads of the kernel, which never become another program
-        #: start and command of those that run no guest by their command line, as their executable may not be read
+        #: start and command of those without a guest by their command line, as their executable may not be read
         self._others: dict[int, tuple[int, str]] = {}
         self._round: list[int] = []
         self._turns = self._turn = 0
@@ -105,17 +105,17 @@ class Discovery:
 
     @property
     def settings(self) -> tuple[Selection, float]:
-        """Settings that another discovery of the same processes is made of: which ones, and seconds between two
+        """Settings that define another discovery of the same processes: which ones, and seconds between two
         scans."""
         return self._selection, self._interval
 
     @property
     def limit(self) -> int:
-        """The most processes there can be."""
+        """Maximum number of processes."""
         return self._selection.limit
 
     def refresh(self, monotonic: float) -> int:
-        """Look for processes if it is time to; the generation."""
+        """Look for processes if due; returns the generation."""
         if monotonic >= self.due:
             self.due = monotonic + self._interval
             self._facts.refresh()
@@ -123,7 +123,7 @@ class Discovery:
         return self.generation
 
     def forget(self, pid: int) -> None:
-        """A process is gone, or is not what it was: what has its pid at the next scan is a new one."""
+        """A process is gone, or has changed: a process with its pid at the next scan is a new one."""
         self._known.pop(pid, None)
         self._differs = True
         self._again.add(pid)
@@ -132,8 +132,8 @@ class Discovery:
             self.generation += 1
 
     def glance(self) -> None:
-        """Look for guests only, among those that have just come: one that starts is seen long before the next scan, for
-        the price of a link that is read of each newcomer."""
+        """Look only for guests, among new processes: one that starts is seen long before the next scan, at
+        the cost of reading a link of each newcomer."""
         self._pending.update(self._come(False))
         come = False
         for pid in list(self._young):
@@ -151,11 +151,11 @@ class Discovery:
             self._choose_again()
 
     def _come(self, every: bool) -> list[int]:
-        """Processes that have come since the last scan; ``every``: list all."""
+        """Processes started since the last scan; ``every``: list all."""
         is_first, now = not self._listed, time.monotonic()
         new = self._newcomers.look(len(self._listed))
         if new is None:
-            self._kernel.clear()  # their pids may have gone round
+            self._kernel.clear()  # their pids may have wrapped around
         if new is None or every:
             new = self._list()
         self._listed.update(new)
@@ -178,7 +178,7 @@ class Discovery:
             self._take(pid, found)
             if found is not None and found.start < settled and self._facts.proc == "/proc":
                 self._again.discard(pid)
-        self._kernel -= self._again  # what is young may become one yet: a helper that the kernel starts
+        self._kernel -= self._again  # a young one may yet become a program: a helper started by the kernel
         self._choose_again()
 
     def _choose_again(self) -> None:
@@ -202,7 +202,7 @@ class Discovery:
             self._kernel.discard(pid)
 
     def _list(self) -> list[int]:
-        """List all; those of them that are new."""
+        """List all; returns the new ones."""
         listed = {int(name) for name in os.listdir(self._facts.proc) if name.isdecimal()}
         new = [pid for pid in listed if pid not in self._listed or self._newcomers.handed_out(pid)]
         self._listed = listed
@@ -229,8 +229,8 @@ class Discovery:
             self.generation += 1
 
     def _look(self, pid: int, fresh: bool) -> Found | None:
-        """A process as it is now. Of one that is not ``fresh``, which was looked into when it had settled, the command
-        line is read again only when start or command have changed."""
+        """A process as it is now. For one that is not ``fresh``, examined once it had settled, the command
+        line is read again only if start or command have changed."""
         base = f"{self._facts.proc}/{pid}"
         try:
             text = read_once(f"{base}/stat")
@@ -276,7 +276,7 @@ class Discovery:
 
 
 def parse_stat(text: bytes) -> tuple[str, list[bytes]]:
-    """Command and the fields from the third (state) on of /proc/PID/stat; a command may hold spaces and parentheses.
+    """Command and the fields from the third (state) on of /proc/PID/stat; a command may contain spaces and parentheses.
 
     Raises ValueError for invalid text.
     """
@@ -285,7 +285,7 @@ def parse_stat(text: bytes) -> tuple[str, list[bytes]]:
 
 
 def still_there(proc: str, found: Found) -> bool:
-    """Whether the very process that was found has not ended; True as well when that is unknown."""
+    """Whether the very process that was found has not ended; True also if that is unknown."""
     try:
         return int(parse_stat(read_once(f"{proc}/{found.pid}/stat"))[1][19]) == found.start
     except (FileNotFoundError, ProcessLookupError):
@@ -295,7 +295,7 @@ def still_there(proc: str, found: Found) -> bool:
 
 
 def cgroup_paths(base: str) -> list[str]:
-    """The cgroup paths of the process at ``base``, of every hierarchy (cgroups(7))."""
+    """Cgroup paths of the process at ``base``, of every hierarchy (cgroups(7))."""
     try:
         lines = read_once(f"{base}/cgroup").decode("utf-8", "replace").splitlines()
     except OSError:

@@ -1,8 +1,8 @@
 """Exit detection of processes by pidfd_open(2), reaped or not (Linux 5.3).
 
-Where there is no pidfd_open, none has ended.
+Without pidfd_open, none counts as ended.
 
-A process that nobody has reaped yet still has its files in /proc, and would be taken for an idle one.
+A process that has not been reaped yet still has its files in /proc, and would be taken for an idle one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from probes.vms.guest_process import Found
 
 
 class Endings:
-    """Keeps a descriptor open of each process that it follows."""
+    """Keeps a descriptor open for each followed process."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -31,12 +31,12 @@ class Endings:
         for process in wanted - self._descriptors.keys():
             try:
                 self._descriptors[process] = descriptor = os.pidfd_open(process[0])
-            except (AttributeError, OSError):  # an old kernel; or it has ended, and its files say so
+            except (AttributeError, OSError):  # an old kernel; or it has ended, as its files show
                 continue
             self._poll.register(descriptor, select.POLLIN)
 
     def ended(self) -> list[int]:
-        """The pids of those that have ended."""
+        """Pids of those that have ended."""
         if not self._descriptors:
             return []
         ready = {descriptor for descriptor, _ in self._poll.poll(0)}

@@ -1,8 +1,8 @@
 """Newcomers: processes started since the last scan, without listing /proc.
 
-Listing takes the kernel a microsecond per process, new or not. It hands out pids in turn, and /proc/loadavg names the
-newest (proc(5)), so that those in between are all that can be new. Threads have pids of the same row. A pid that was
-chosen by hand (CRIU) is found by the next listing only.
+Listing takes the kernel a microsecond per process, new or not. It assigns pids in turn, and /proc/loadavg names the
+newest (proc(5)), so only those in between can be new. Threads have pids of the same sequence. A pid
+chosen by hand (CRIU) is found only by the next listing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import partial
 
 from probes.sampling.procfs import number_after, read_once
 
-_COSTLIER = 2  #: a pid that was handed out takes so many times as long as a listed one
-_NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)  #: of pidfd_open(2): nothing has the pid, or a mere thread has
+_COSTLIER = 2  #: cost of an assigned pid as a multiple of that of a listed one
+_NO_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)  #: of pidfd_open(2): unused pid, or that of a mere thread
 
 
 class Newcomers:
-    """The pids that were handed out since the last ``look``."""
+    """Pids assigned since the last ``look``."""
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
@@ -28,8 +28,8 @@ class Newcomers:
         self._is_process: Callable[[int], bool] = _lives if proc == "/proc" else partial(_leads, proc)
 
     def look(self, known: int) -> list[int] | None:
-        """Newcomers that are processes now. None when they are unknown, or when listing all, of whom about ``known``
-        exist, is cheaper."""
+        """Newcomers that are processes now. None if they are unknown, or if listing all, about ``known``,
+        is cheaper."""
         before = self._before = self._newest
         self._newest = self._read() if self._in_turn else 0
         count = self._newest - before
@@ -38,10 +38,10 @@ class Newcomers:
         return [pid for pid in range(before + 1, self._newest + 1) if self._is_process(pid)]
 
     def handed_out(self, pid: int) -> bool:
-        """Whether a pid was handed out between the two newest looks; it may have been another process' before."""
+        """Whether a pid was assigned between the two newest looks; it may have been another process' before."""
         if self._before <= self._newest:
             return 0 < self._before < pid <= self._newest
-        return pid > self._before or pid <= self._newest  # they have gone round
+        return pid > self._before or pid <= self._newest  # they have wrapped around
 
     def _read(self) -> int:
         try:
@@ -51,7 +51,7 @@ class Newcomers:
 
 
 def _is_own(proc: str) -> bool:
-    """Whether the pids of this /proc are those of this process' namespace, as /proc/loadavg always counts."""
+    """Whether the pids of this /proc are those of this process' namespace, which /proc/loadavg always counts."""
     try:
         return os.readlink(f"{proc}/self") == str(os.getpid())
     except OSError:
@@ -59,8 +59,8 @@ def _is_own(proc: str) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    """Whether this machine has a process of that pid, and no mere thread. Linux 5.3 says so without files, which take
-    ten times as long where the process has ended."""
+    """Whether this machine has a process of that pid, not a mere thread. Linux 5.3 reports it without files, which take
+    ten times as long if the process has ended."""
     try:
         os.close(os.pidfd_open(pid))
     except (AttributeError, OSError) as error:
@@ -69,12 +69,12 @@ def _lives(pid: int) -> bool:
 
 
 def _leads(proc: str, pid: int) -> bool:
-    """The same by the files below ``proc``."""
+    """The same from the files below ``proc``."""
     return _leader(f"{proc}/{pid}") == pid
 
 
 def is_thread(base: str) -> bool:
-    """Whether the pid is that of a mere thread: the directory is there, though no list of processes has it."""
+    """Whether the pid is that of a mere thread: the directory exists, but is in no list of processes."""
     return _leader(base) not in (None, int(base.rpartition("/")[2]))
 
 

@@ -1,6 +1,6 @@
 """Column questions of checks and frames, one pass over a reading each.
 
-``values`` are float64, row by row (``Reading.values``). ``_columns.c`` answers the same where it could be compiled:
+``values`` are float64, row by row (``Reading.values``). ``_columns.c`` does the same if it could be compiled:
 ``probes.sampling.native.COLUMNS`` is one of the two.
 """
 
@@ -15,11 +15,11 @@ from acquisition.model.codes import VALID
 
 
 def outside(values: array[float], lows: array[float], highs: array[float]) -> list[int]:
-    """The columns in which some value is below the column's low or above its high; NaN is neither."""
+    """Columns with a value below the column's low or above its high; NaN is neither."""
     if not values:
         return []
     width = len(lows)
-    suspect = isnan(sum(values))  # a NaN somewhere: min() and max() may not see what is beside it
+    suspect = isnan(sum(values))  # a NaN somewhere: min() and max() may miss values next to it
     found = []
     for column in range(width):
         figures = values[column::width]
@@ -45,5 +45,5 @@ def unbalanced(values: array[float], width: int, one: int, two: int, three: int,
 
 
 def pack(values: array[float]) -> bytes:
-    """The values as float32 in native order; what does not fit becomes infinite."""
+    """The values as float32 in native order; values that do not fit become infinite."""
     return array("f", values).tobytes()

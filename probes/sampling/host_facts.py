@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from probes.sampling.procfs import number_after, read_once
 
-_MACHINE_ID = "/etc/machine-id"  #: machine-id(5): of this installation; images that were copied have the same
+_MACHINE_ID = "/etc/machine-id"  #: machine-id(5): of this installation; copied images have the same
 
 
 class Suffering(NamedTuple):
-    """How much the VMs of a host suffer, all together and the worst, in cores, with the validity code of both, which
-    hold for so many seconds."""
+    """Suffering of the VMs of a host, total and maximum, in cores, with the validity code of both, which
+    are valid for this number of seconds."""
 
     all: float
     worst: float
@@ -23,12 +23,12 @@ class Suffering(NamedTuple):
 class HostFacts:
     """Facts of one host. ``cores`` and ``memory_bytes`` follow hot-plugging (``refresh``).
 
-    ``boot_id`` is the epoch of the host; ``machine_id`` is that of its installation, "" where it has
-    none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` says
+    ``boot_id`` is the epoch of the host; ``machine_id`` is that of its installation, "" if it has
+    none; ``hertz`` is the unit of CPU time in /proc (USER_HZ, proc(5)); ``delay_accounting`` is
     whether the kernel counts the time that processes wait for block I/O (sysctl kernel.task_delayacct,
     off by default since Linux 5.14: the figure in /proc/PID/stat is then 0 and means nothing); ``hugepages`` is False
-    where /proc/meminfo says that no memory is in huge pages. ``scope`` is the cluster within which owners number their
-    VMs (``vm_identity``), as configured. ``suffering`` is what the source of VMs found last, None without one.
+    if /proc/meminfo reports no memory in huge pages. ``scope`` is the cluster within which owners number their
+    VMs (``vm_identity``), as configured. ``suffering`` is the last result of the source of VMs, None without one.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class HostFacts:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read again what can change while the host runs."""
+        """Read again the facts that can change while the host runs."""
         self.cores = os.sysconf("SC_NPROCESSORS_ONLN")
         memory = _read(f"{self.proc}/meminfo")
         self.memory_bytes = 1024.0 * (number_after(memory, b"MemTotal:") or 0)
@@ -61,11 +61,11 @@ class HostFacts:
         self.delay_accounting = _first_line(f"{self.proc}/sys/kernel/task_delayacct") != "0"
 
     def note_suffering(self, found: Suffering | None) -> None:
-        """Keep what the source of VMs has found; None when it reads none any more."""
+        """Keep the result of the source of VMs; None if it no longer reads any."""
         self.suffering = found
 
     def owner(self, base: str) -> int:
-        """The user id of the process at ``base`` (/proc/PID). Raises OSError when it is gone."""
+        """User id of the process at ``base`` (/proc/PID). Raises OSError if it is gone."""
         return os.stat(base).st_uid
 
 

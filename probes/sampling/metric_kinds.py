@@ -4,7 +4,7 @@
 - bytes of memory: 2^57, the address space of five-level paging;
 - bytes per second: 10^13, above the memory bandwidth of any machine;
 - events per second: 10^10, above one per clock cycle of a core;
-- seconds that something takes: a day.
+- durations in seconds: a day.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def event_rate(name: str, text: str) -> Metric:
 
 
 def share(name: str, text: str) -> Metric:
-    """A part of the CPU time of all cores."""
+    """A fraction of the CPU time of all cores."""
     return Metric(name, "ratio", COUNTER, 0.0, 1.0, text)
 
 
@@ -63,5 +63,5 @@ def count(name: str, text: str) -> Metric:
 
 
 def seconds(name: str, text: str) -> Metric:
-    """How long something takes."""
+    """A duration."""
     return Metric(name, "seconds", GAUGE, 0.0, _MAX_SECONDS, text)

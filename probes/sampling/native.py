@@ -1,9 +1,9 @@
-"""Native step of the probe, where it could be compiled.
+"""Native step of the probe, if it could be compiled.
 
 It computes the same figures for half of the CPU time.
 
 PROCESSES is the module ``probes.sources._process_step``, which reads the host as well, and COLUMNS is
-``probes._columns``. Where they were not compiled, or are switched off (``acquisition.compiled``), PROCESSES is None,
+``probes._columns``. If they were not compiled, or are switched off (``acquisition.compiled``), PROCESSES is None,
 and COLUMNS is ``probes.sampling.columns``, which is the same in Python.
 """
 

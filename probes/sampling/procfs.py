@@ -13,7 +13,7 @@ from probes.sampling.native import PROCESSES
 
 _PAGE = 4096
 _MOST = (1 << 64) - 1  #: of a counter of the kernel
-NUMBER_WITHIN = 48  #: bytes behind a label
+NUMBER_WITHIN = 48  #: bytes after a label
 
 
 class OpenFile:
@@ -27,13 +27,13 @@ class OpenFile:
         self._size = _PAGE
 
     def fileno(self) -> int:
-        """The open descriptor. Raises OSError when it cannot be opened."""
+        """The open descriptor. Raises OSError if it cannot be opened."""
         if self._descriptor < 0:
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         return self._descriptor
 
     def read(self) -> bytes:
-        """The whole content. Raises OSError when it cannot be read."""
+        """The whole content. Raises OSError if it cannot be read."""
         descriptor = self.fileno()
         data = os.pread(descriptor, self._size, 0)
         more = os.pread(descriptor, self._size, len(data))
@@ -45,7 +45,7 @@ class OpenFile:
         return data
 
     def read_if_there(self) -> bytes:
-        """The whole content, nothing when it cannot be read."""
+        """The whole content, empty if it cannot be read."""
         try:
             return self.read()
         except OSError:
@@ -75,7 +75,7 @@ def _read_piecewise(path: str, limit: int) -> bytes:
 
 
 def number_after(text: bytes, label: bytes) -> int | None:
-    """The whole number that follows ``label`` (spaces between are skipped), or None."""
+    """The whole number after ``label`` (spaces in between are skipped), or None."""
     at = text.find(label)
     if at < 0:
         return None
@@ -84,7 +84,7 @@ def number_after(text: bytes, label: bytes) -> int | None:
 
 
 def whole(word: bytes) -> int | None:
-    """The whole number of 64 bits that a word is, None for anything else."""
+    """The 64-bit whole number in a word, None for anything else."""
     if not word.isdigit() or len(word) > NUMBER_WITHIN:
         return None
     number = int(word)

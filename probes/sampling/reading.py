@@ -17,7 +17,7 @@ class Reading(NamedTuple):
     ``values`` float64 (NaN: no value), ``codes`` one byte per value (acquisition.model.codes),
     ``wall`` and ``monotonic`` seconds when sampling ended, ``dt`` seconds of the
     monotonic clock since the set's previous reading (0 for the first), ``cores`` and
-    ``memory_bytes`` of the machine that was sampled (0 when unknown: then checks that need
+    ``memory_bytes`` of the sampled machine (0 if unknown: then checks that need
     them use no such limit). ``lines`` are source line numbers per row in a replay, else empty.
     """
 
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """The samples of one metric with one code: how many, and the first entity among them with its raw value."""
+    """Samples of one metric with one code: their number, and the first entity among them with its raw value."""
 
     metric: str
     code: str
@@ -44,7 +44,7 @@ class Marks(NamedTuple):
 
 
 def marked(reading: Reading) -> Iterator[Marks]:
-    """Samples of a reading that checks have marked, or that had no value: by metric and code, in the order of
+    """Samples of a reading that were marked by checks, or had no value: by metric and code, in the order of
     metrics."""
     width = len(reading.resource_set.metrics)
     for column, metric in enumerate(reading.resource_set.metrics):

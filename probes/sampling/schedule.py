@@ -1,9 +1,9 @@
 """Schedule of modules: deadlines on the wall clock's grid.
 
-They are waited for on the monotonic clock.
+They are awaited on the monotonic clock.
 
 Tick t of an interval of i seconds covers the wall-clock time [t i, (t + 1) i)
-(``acquisition.model.ticks``). A host samples at a phase of the interval that is hashed from its
+(``acquisition.model.ticks``). A host samples at a phase of the interval hashed from its
 id, which spreads the load over the interval. Each deadline is recomputed from the
 pair of clocks, so that lateness never adds up and a stepped wall clock re-anchors the
 grid at the next tick; that readings then go back in time is marked by the order check.
@@ -18,7 +18,7 @@ from acquisition.model.ticks import tick_of
 #: Phases keep off the borders of the interval by this part of it, so that a wall clock that
 #: is slewed between two ticks does not push a sample into the neighbouring tick.
 MARGIN = 0.05
-_WITH_MIDDLE = 0.5  #: seconds: the shortest interval with a look in its middle
+_WITH_MIDDLE = 0.5  #: seconds: the shortest interval with a check in its middle
 
 
 def phase_of(host: int, interval: float) -> float:
@@ -28,16 +28,16 @@ def phase_of(host: int, interval: float) -> float:
 
 
 def next_deadline(wall: float, monotonic: float, interval: float, phase: float) -> float:
-    """The monotonic time of the first sampling moment that is later than now."""
+    """Monotonic time of the first sampling moment after now."""
     tick = tick_of(wall - phase, interval) + 1
     return monotonic + max(0.0, tick * interval + phase - wall)
 
 
 class Schedule:
-    """The deadlines of modules that tick together, and the account of how well they were kept.
+    """Deadlines of modules that tick together, and the account of how well they were kept.
 
-    ``deadline`` is on CLOCK_MONOTONIC; ``tick`` is the number of the newest one, at first of that in which it was made;
-    ``middle`` is when there is time for a look between it and the next, inf where there is none. ``ticks``, ``missed``,
+    ``deadline`` is on CLOCK_MONOTONIC; ``tick`` is the number of the newest one, initially that of its creation;
+    ``middle`` is the time for a check between it and the next, inf if there is none. ``ticks``, ``missed``,
     ``late_seconds`` (sum) and ``latest_seconds`` (maximum) describe the past.
     """
 
@@ -70,13 +70,13 @@ class Schedule:
             self.missed += math.floor((moment - self._last) / self.interval + 0.5) - 1
         self._last = moment
         self.ticks += 1
-        self.deadline = moment + self.interval  # a tick has one reading, also where it was late or early
+        self.deadline = moment + self.interval  # a tick has one reading, even if it was late or early
         if self.interval >= _WITH_MIDDLE:
             self.middle = self.deadline - self.interval / 2
         return self.tick
 
     def take_middle(self, monotonic: float) -> bool:
-        """Whether to look now, between two ticks: once, and not when the next one is near."""
+        """Whether to check now, between two ticks: once, and not shortly before the next one."""
         due = self.middle <= monotonic
         if due:
             self.middle = math.inf

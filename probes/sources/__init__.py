@@ -1,7 +1,7 @@
 """Sources of monitor modules, one file each.
 
-New source: one file with a ``create(request) -> Source``, one line in REGISTRY, one fixture, one test; then
-``[probe.SET] source`` takes its name. Only the sources that a host uses are imported: each costs memory in every probe.
+New source: one file with a ``create(request) -> Source``, one line in REGISTRY, one fixture, one test; then it is
+available as ``[probe.SET] source``. Only the sources a host uses are imported: each costs memory in every probe.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # probes.sampling.procfs, which these import, loads the compi
 
 
 class Registered(NamedTuple):
-    """``module`` has ``create``. ``blocks``: a library that it calls may hang, so it runs in a child process; such
+    """``module`` has ``create``. ``blocks``: a library it calls may hang, so it runs in a child process; such
     a source is polled."""
 
     module: str
     blocks: bool = False
 
 
-#: (resource set, source) -> where it is
+#: (resource set, source) -> its module
 REGISTRY: dict[tuple[str, str], Registered] = {
     ("host", "procfs"): Registered("probes.sources.procfs_host"),
     ("host", "vmstat"): Registered("probes.sources.vmstat_child"),
@@ -38,20 +38,20 @@ REGISTRY: dict[tuple[str, str], Registered] = {
     ("filesystems", "procfs"): Registered("probes.sources.filesystems", blocks=True),  # a server may not answer
     ("storage", "fio"): Registered("probes.sources.storage", blocks=True),
 }
-#: What takes over where a tool is not installed or cannot keep the interval.
+#: Replacement for a tool that is not installed or cannot keep the interval.
 FALLBACK = "procfs"
 _IN_CHILD = "probes.sources.in_child"
 
 
 class Source(Protocol):
     """Reads one resource set. A source is either polled (``sample`` reads) or free-running:
-    a tool that prints at its own pace, whose output ``service`` takes in.
+    a tool that prints at its own pace, with output processed by ``service``.
 
-    ``name`` is what tables call it; ``free_running`` says which of the two it is. No
-    method blocks for longer than reading /proc takes, and none raises for what the
-    sampled machine does.
+    ``name`` is shown in tables; ``free_running`` is the kind. No
+    method blocks for longer than reading /proc takes, and none raises because of the
+    behaviour of the sampled machine.
 
-    A polled source may have one more method, ``glance() -> bool``: asked between two ticks, it says whether entities
+    A polled source may have another method, ``glance() -> bool``: called between two ticks, it returns whether entities
     have come or gone since the newest reading, so that they are read at once.
     """
 
@@ -59,19 +59,19 @@ class Source(Protocol):
     free_running: bool
 
     def sample(self, wall: float, monotonic: float) -> Reading | None:
-        """The reading of the tick that is due; a free-running source has none to give."""
+        """Reading of the due tick; None from a free-running source."""
 
     def filenos(self) -> list[int]:
-        """Descriptors that ``service`` wants to be called for when they are readable."""
+        """Descriptors for which ``service`` must be called when they are readable."""
 
     def wake_at(self) -> float:
-        """Monotonic time at which ``service`` wants to be called in any case; inf: never."""
+        """Monotonic time at which ``service`` must be called in any case; inf: never."""
 
     def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
-        """Take in what is there (``ready``: descriptors that are readable); the reading that it completes."""
+        """Process available data (``ready``: readable descriptors); returns the reading completed by it."""
 
     def timed_out(self, wall: float, monotonic: float) -> Reading | None:
-        """The known entities with every sample TIMEOUT: what a tick without an answer becomes."""
+        """The known entities with every sample TIMEOUT: the result of a tick without an answer."""
 
     def account(self) -> dict[str, object]:
         """Figures about the source itself, for the probe's status."""
@@ -86,7 +86,7 @@ class Polled:
     free_running = False
 
     def filenos(self) -> list[int]:
-        """None to wait for."""
+        """No descriptors to wait for."""
         return []
 
     def wake_at(self) -> float:
@@ -94,7 +94,7 @@ class Polled:
         return float("inf")
 
     def service(self, wall: float, monotonic: float, ready: Collection[int]) -> Reading | None:
-        """Nothing comes by itself."""
+        """Nothing arrives by itself."""
         del wall, monotonic, ready
         return None
 
@@ -117,9 +117,9 @@ class Request(NamedTuple):
 
 
 def create(name: str, request: Request) -> Source:
-    """The source ``name`` for the request; FALLBACK, with a report, where it cannot work here.
+    """The source ``name`` for the request; FALLBACK, with a report, if it cannot work here.
 
-    Raises KeyError for a source that the resource set does not have.
+    Raises KeyError for a source unknown to the resource set.
     """
     module, blocks = REGISTRY[request.resource_set.name, name]
     source: Source | None

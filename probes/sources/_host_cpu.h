@@ -1,4 +1,4 @@
-/* CPU time, interrupts and tasks of the host from /proc/stat: what probes.figures.host_figures.CpuFigures reads. See
+/* CPU time, interrupts and tasks of the host from /proc/stat, as in probes.figures.host_figures.CpuFigures. See
    _host_reading.h, which includes this. */
 
 static int all_digits(const char *word, size_t length)
@@ -9,7 +9,7 @@ static int all_digits(const char *word, size_t length)
     return 1;
 }
 
-/* probes.figures.host_figures.ticks_of; whether they can be told. */
+/* probes.figures.host_figures.ticks_of; returns whether they are valid. */
 static int ticks_of(const char *at, const char *end, Number *ticks)
 {
     const char *word;
@@ -37,7 +37,7 @@ static const char *end_of_line(const char *at, const Text *text)
     return end ? end : text->end;
 }
 
-/* probes.figures.host_figures.cpu_ticks; whether they can be told. */
+/* probes.figures.host_figures.cpu_ticks; returns whether they are valid. */
 static int cpu_ticks(const Text *text, Number *ticks)
 {
     const char *at = text->start, *end = end_of_line(at, text);
@@ -99,7 +99,7 @@ static void put_cores(Figures *out, HostRecord *record, const Text *text)
     }
 }
 
-/* The sum of those that are VALID, and the largest of them; what fell a little has not grown. */
+/* Sum and maximum of the VALID ones; those that fell a little have not grown. */
 static double sum_valid(const Number *grown, const uint8_t *codes, double *largest)
 {
     Number sum = 0, most = 0;

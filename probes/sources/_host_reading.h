@@ -1,5 +1,5 @@
-/* Reads the host's own figures in one call: what the groups of probes.figures.host_figures, network and pressure read,
-   and, where there are none, hugepages. They stay the definition, tested equal (tests/probes/figures/test_host_step.py).
+/* Reads the host's own figures in one call: those of the groups in probes.figures.host_figures, network and pressure,
+   and, if there are none, hugepages. These stay the definition, tested equal (tests/probes/figures/test_host_step.py).
    See _process_step.c, which includes this. */
 
 /* probes.figures.agreed.HOST_FIGURES: names of probes.metrics.HOST */
@@ -42,7 +42,7 @@ typedef struct {
     Number idle, all;
 } Core;
 
-/* What was read at the tick before. Counters lie at the number of their figure. */
+/* Values of the previous tick. Counters are at the number of their figure. */
 typedef struct {
     Number ticks[CPU_SHARES];
     Counter counters[FIGURES];
@@ -50,7 +50,7 @@ typedef struct {
     uint64_t has_ticks, cpus;
 } HostRecord;
 
-/* An interface that counts; probes.figures.agreed.LINK. */
+/* An interface counted for the host; probes.figures.agreed.LINK. */
 typedef struct {
     char name[NAME_BYTES];
     double most;
@@ -65,8 +65,8 @@ typedef struct {
 
 /* A text with a line feed before it, as labels begin with one. */
 typedef struct {
-    char *start, *end; /* the first byte of the file, and behind the last */
-    char *grown;       /* what has to be freed */
+    char *start, *end; /* the first byte of the file, and one past the last */
+    char *grown;       /* to be freed */
     char kept[1 << 14];
 } Text;
 
@@ -100,7 +100,7 @@ static void put_rate(Figures *out, int figure, Counter *old, const uint64_t *new
         put(out, figure, (double)(*new - before) / out->seconds * scale);
 }
 
-/* The file's text up to its end; empty where it cannot be read. */
+/* The whole text of the file; empty if it cannot be read. */
 static void read_text(int descriptor, Text *text)
 {
     char *data = text->kept;
@@ -273,7 +273,7 @@ static int read_traffic(Figures *out, Link *links, size_t count, const Text *tex
 
 /* Pressure: /proc/pressure */
 
-/* The total of the last line that begins with ``kind`` and has one: probes.figures.pressure.parse. */
+/* Total of the last line that begins with ``kind`` and has one: probes.figures.pressure.parse. */
 static const uint64_t *stalled(const Text *text, const char *kind, uint64_t *found)
 {
     static const char label[] = "total=";

@@ -1,4 +1,4 @@
-/* Reads one process from /proc: what probes.figures.process_files.ProcessFiles does, over a Record. See _process_step.c,
+/* Reads one process from /proc, as probes.figures.process_files.ProcessFiles, over a Record. See _process_step.c,
    which includes this.
 
    process_files stays the definition: the same files in the same order, the same figures and codes. */
@@ -40,19 +40,19 @@ static const int GAUGES[] = {VIRTUAL, RESIDENT, SHARE};
 typedef struct {
     Number stat[COUNT(STAT_COUNTERS)], io[COUNT(IO_COUNTERS)], thread[COUNT(THREAD_COUNTERS)];
     Number threads;
-    uint64_t start;          /* the start time that the process must have */
+    uint64_t start;          /* the expected start time of the process */
     uint64_t sched_text;     /* a hash of schedstat's text */
     int32_t pid;
     int32_t files[FILES];    /* a descriptor, CLOSED: opened at each read, ABSENT: not wanted or not readable */
-    uint8_t steady[WIDTH];   /* codes that hold for every tick: VALID or MISSING */
-    uint8_t has_stat, has_io, has_thread; /* whether there are counters of the tick before */
+    uint8_t steady[WIDTH];   /* codes for every tick: VALID or MISSING */
+    uint8_t has_stat, has_io, has_thread; /* whether there are counters of the previous tick */
     uint8_t thread_wanted, ran;
 } Record;
 
 typedef struct {
     double *values;
     uint8_t *codes;
-    uint8_t *state; /* the letter of the state of the process, 0: not known */
+    uint8_t *state; /* the letter of the state of the process, 0: unknown */
 } Row;
 
 /* Figures and codes */
@@ -66,7 +66,7 @@ static void mark(const Record *record, Row row, const int *columns, size_t count
         }
 }
 
-/* Rates of some counters, which replace those of the tick before; all are FIRST when there were none. Answers whether
+/* Rates of some counters, which replace those of the previous tick; all are FIRST if there were none. Returns whether
    any of them has changed. */
 static int grow(const Record *record, Row row, const int *columns, size_t count, Number *old, const Number *new,
                 uint8_t *has, int jitter, const double *scale)
@@ -116,8 +116,8 @@ static int is_there(const char *proc, int pid)
     return access(path, F_OK) == 0;
 }
 
-/* Up to ``most`` bytes of a file of the process; negative: errno, EACCES also for a file that is not there although the
-   process is. */
+/* Up to ``most`` bytes of a file of the process; negative: errno, EACCES also for a file that does not exist although
+   the process does. */
 static ssize_t read_file(const Record *record, const Tick *tick, int file, char *text, size_t most)
 {
     int kept = record->files[file];
@@ -151,7 +151,7 @@ static int take_stat(const Record *record, const char *text, size_t size, Number
         if (wanted[i] && !number_of(word, length, &found[i]))
             return -1;
     }
-    new[0] = found[11] - found[40]; /* the kernel's user time has guest time in it */
+    new[0] = found[11] - found[40]; /* the kernel's user time includes guest time */
     new[1] = found[12];
     new[2] = found[40];
     new[3] = found[11] + found[12];
@@ -165,7 +165,7 @@ static int take_stat(const Record *record, const char *text, size_t size, Number
     return found[19] == (Number)record->start ? LIVES : GONE;
 }
 
-/* Threads of this reading or the one before, whichever were more, cannot have run for longer. */
+/* The process cannot have run for longer than the threads of this reading or the previous one, whichever were more. */
 static void bound_by_threads(Record *record, const Tick *tick, Row row, Number threads)
 {
     Number most = threads > record->threads ? threads : record->threads;
@@ -232,8 +232,8 @@ static int read_io(Record *record, const Tick *tick, Row row, char *text)
     return LIVES;
 }
 
-/* What probes.figures.process_files finds in a text that is split into words: the numbers at ``first`` and ``second``
-   of at least ``least`` words; 1: found, 0: too few words, -1: no numbers. */
+/* Numbers in a text split into words, as in probes.figures.process_files: those at ``first`` and ``second``
+   of at least ``least`` words; 1: found, 0: too few words, -1: not numbers. */
 static int find_numbers(const char *at, const char *end, int least, int first, int second, Number *one, Number *two)
 {
     int bad = 0;
@@ -250,15 +250,15 @@ static int find_numbers(const char *at, const char *end, int least, int first, i
     return bad ? -1 : 1;
 }
 
-/* What is known of the first thread of a process when taskstats is asked. */
+/* Data about the first thread of a process when taskstats is asked. */
 typedef struct {
     int lives, still;   /* still: it has not run, so it has not switched */
-    ssize_t size;       /* of what schedstat says */
+    ssize_t size;       /* of the text of schedstat */
     char schedstat[SHORT];
     Question question;
 } Thread;
 
-/* Nanoseconds of waiting, 0 where they cannot be had; answers 1, or 0: the process is gone, -1: a text that is none. */
+/* Nanoseconds of waiting, 0 if unavailable; returns 1, or 0: the process is gone, -1: invalid text. */
 static int find_wait(Record *record, const Tick *tick, Row row, const Thread *thread, char *text, Number *waited)
 {
     static const int columns[] = {WAIT};
@@ -279,7 +279,7 @@ static int find_wait(Record *record, const Tick *tick, Row row, const Thread *th
     return 1;
 }
 
-/* Nanoseconds of waiting, voluntary and involuntary switches; 0 for what is not wanted or not readable. */
+/* Nanoseconds of waiting, voluntary and involuntary switches; 0 for unwanted or unreadable ones. */
 static int find_thread(Record *record, const Tick *tick, Row row, const Thread *thread, char *text, Number *new)
 {
     static const char label[] = "\nvoluntary_ctxt_switches:";
@@ -318,7 +318,7 @@ static int read_schedstat(Record *record, const Tick *tick, Thread *thread)
     return LIVES;
 }
 
-/* Everything but what taskstats tells; whether that is to be asked. */
+/* Everything except the figures of taskstats; returns whether that is to be asked. */
 static int begin_process(Record *record, const Tick *tick, Row row, char *text, Thread *thread)
 {
     thread->still = thread->question.answered = 0;
@@ -359,7 +359,7 @@ static int end_process(Record *record, const Tick *tick, Row row, char *text, co
     return LIVES;
 }
 
-/* Read at most GROUP processes; ``gone`` tells of each whether it is. */
+/* Read at most GROUP processes; ``gone`` is set for each that is gone. */
 static void read_group(Record *records, const Tick *tick, const Row *rows, int count, uint8_t *gone)
 {
     char text[LONG];

@@ -1,11 +1,11 @@
 /* Reads many processes from /proc in one call.
 
    A tick of a probe reads three files of a hundred processes. The kernel's part of that is 15 microseconds per process;
-   in Python as much again went into taking the texts apart (docs/decisions/0011). What is read and what becomes of
-   it is in _process_reading.h; probes.figures.process_files stays the definition, tested equal over captured,
+   in Python as much again was spent on splitting the texts (docs/decisions/0011). Reading and evaluation
+   are in _process_reading.h; probes.figures.process_files stays the definition, tested equal over captured,
    changed and hostile texts (tests/probes/figures/test_process_step.py).
 
-   The state of a process is a Record among the bytes that the caller keeps; nothing is kept here. */
+   The state of a process is a Record in the caller's bytes; nothing is kept here. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -79,7 +79,7 @@ static int add_number(PyObject *list, Py_ssize_t number)
     return done;
 }
 
-/* The list of those that are gone; NULL with an exception. */
+/* List of those that are gone; NULL with an exception. */
 static PyObject *read_all(const Tick *tick, const Py_buffer *records, const Py_buffer *values, const Py_buffer *codes,
                           const Py_buffer *states)
 {

@@ -1,16 +1,16 @@
-/* Context switches and waiting time of first threads by taskstats, several at once; see probes.figures.taskstats, which asks for
-   one after the other. See _process_reading.h, which includes this.
+/* Context switches and waiting time of first threads by taskstats, several at once; see probes.figures.taskstats for
+   single requests. See _process_reading.h, which includes this.
 
-   The kernel answers each question of a message while it takes it. Eight at once: what it has just touched of a process for
-   stat and io is still near, and of sixteen system calls two are left. */
+   The kernel answers each request of a message as it accepts it. Eight at once: data of a process just touched for
+   stat and io are still in the cache, and of sixteen system calls two are left. */
 
 #define GROUP 8
 
-/* What is the same for all processes of a tick. */
+/* Common to all processes of a tick. */
 typedef struct {
     const char *proc;
     double per_second, per_tick, page_size, memory_bytes;
-    double thread_cores; /* cores that a thread can have had */
+    double thread_cores; /* maximum of cores per thread */
     int netlink, family; /* of taskstats; -1: there is none */
     Py_ssize_t at;       /* of struct taskstats in an answer */
 } Tick;
@@ -22,7 +22,7 @@ typedef struct {
     Number figures[3]; /* nanoseconds of waiting, voluntary and involuntary switches */
 } Question;
 
-/* Take an answer for that one of the questions whose process it is about; another message is an error: a thread is gone. */
+/* Store an answer with the request for its process; any other message is an error: a thread is gone. */
 static void take_answer(const char *answer, size_t size, Py_ssize_t at, Question *questions, int count)
 {
     enum { WAITED = 24, WHO = 128, SWITCHED = 272, SIZE = 288 }; /* offsets in struct taskstats */
@@ -42,7 +42,7 @@ static void take_answer(const char *answer, size_t size, Py_ssize_t at, Question
         }
 }
 
-/* Ask at most GROUP questions; those without an answer stay so. */
+/* Send at most GROUP requests; unanswered ones stay so. */
 static void ask_taskstats(const Tick *tick, Question *questions, int count)
 {
     enum { MOST_ANSWER = 1024 }; /* struct taskstats has 424 bytes in Linux 6.1 */

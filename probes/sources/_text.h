@@ -1,4 +1,4 @@
-/* What is read of the texts of /proc: words and whole numbers, as Python's bytes.split and probes.sampling.procfs.whole find them. */
+/* Parsing of texts of /proc: words and whole numbers, as by Python's bytes.split and probes.sampling.procfs.whole. */
 
 #include <stdint.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 typedef __int128 Number; /* a counter of 64 bits, or a difference of such */
 
-/* The same as a cast; nearly all numbers fit 64 bits, and the compiler's own way of casting 128 takes longer. */
+/* The same as a cast; nearly all numbers fit 64 bits, and the compiler's own cast from 128 takes longer. */
 static double as_double(Number number)
 {
     return number == (int64_t)number ? (double)(int64_t)number : (double)number;
@@ -18,7 +18,7 @@ static int is_space(char c)
     return c <= ' ' && (c == ' ' || (c >= '\t' && c <= '\r'));
 }
 
-/* The next word of ``*at``, which moves behind it; NULL when there is none. */
+/* The next word of ``*at``, which is moved past it; NULL if there is none. */
 static const char *next_word(const char **at, const char *end, size_t *length)
 {
     const char *start = *at;
@@ -32,10 +32,10 @@ static const char *next_word(const char **at, const char *end, size_t *length)
     return stop > start ? start : NULL;
 }
 
-/* The whole number that a word is; 0 when it is none of 64 bits. */
+/* The whole number in a word; 0 if it is not one of 64 bits. */
 static int whole_of(const char *word, size_t length, uint64_t *found)
 {
-    enum { SAFE = 19 }; /* so many digits never take more than 64 bits */
+    enum { SAFE = 19 }; /* this number of digits always fits 64 bits */
     uint64_t number = 0;
     if (!word || !length)
         return 0;
@@ -61,7 +61,7 @@ static int number_of(const char *word, size_t length, Number *found)
     return 1;
 }
 
-/* The last place of ``label`` in the text, NULL when it is not there. */
+/* Last occurrence of ``label`` in the text, NULL if there is none. */
 static const char *find_last(const char *text, size_t length, const char *label)
 {
     size_t size = strlen(label);

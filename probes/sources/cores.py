@@ -15,7 +15,7 @@ def create(request: Request) -> CoreSource:
 
 
 class CoreSource(PartSource):
-    """All cores that are online."""
+    """All online cores."""
 
     kind = "core"
 

@@ -1,8 +1,8 @@
 """File system free space by statvfs(3), in a child process.
 
-The call hangs where a file server does not answer.
+The call hangs if a file server does not answer.
 
-One that hangs makes all of them TIMEOUT, and the child is started again (``probes.sources.in_child``).
+One hanging call makes all of them TIMEOUT, and the child is restarted (``probes.sources.in_child``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def create(request: Request) -> FilesystemSource:
 
 
 class FilesystemSource(PartSource):
-    """One entity for each path of the request; MISSING where there is no such path."""
+    """One entity for each path of the request; MISSING if the path does not exist."""
 
     kind = "filesystem"
 

@@ -1,10 +1,10 @@
 """Source in a child process, for a library whose calls may block.
 
-The probe's tick goes on meanwhile.
+The probe's ticks continue meanwhile.
 
-The child (``main``) samples by a schedule of its own, at absolute deadlines, and writes a line per tick, so to the
+The child (``main``) samples on its own schedule, at absolute deadlines, and writes a line per tick, so to the
 probe it is a free-running tool like vmstat: a tick without a line becomes TIMEOUT, and after PATIENCE of them in a
-row the child is killed and started again. It is a whole Python with the installed packages, unlike the probe.
+row the child is killed and restarted. It is a full Python with the installed packages, unlike the probe.
 
 A line is ``{"wall", "monotonic", "dt", "cores", "memory_bytes", "values", "codes"}``, with ``entities`` (rows of
 ``acquisition.wire.table.Entity``) whenever they have changed, or ``{"problem": TEXT}`` for a tick without a
@@ -42,7 +42,7 @@ from probes.tools.tool_child import OneChild, ToolChild
 def main(text: str) -> None:
     """Run until the probe is gone; ``text`` is the task as JSON (``command_of``)."""
     out = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is not for the probe
+    os.dup2(2, 1)  # output of a library is not for the probe
     task = json.loads(text)
     facts = HostFacts(task["host"], scope=task["scope"])
     discovery = Discovery(facts, Selection.of(task["selection"]), task["discovery_interval"])
@@ -73,7 +73,7 @@ def _run(source: Source, schedule: Schedule, out: int) -> None:
         schedule.begin(time.time(), time.monotonic())
         try:
             reading = source.sample(time.time(), time.monotonic())
-        except Exception as error:  # of a library, which may fail in any way
+        except Exception as error:  # from a library, which may fail in any way
             _write(out, encode_problem(f"{type(error).__name__}: {error}"))
             continue
         if reading is not None:
@@ -90,7 +90,7 @@ _BYTES = 8  #: of a value
 
 
 def encode(reading: Reading, with_entities: bool) -> bytes:
-    """The line of a reading."""
+    """Line of a reading."""
     document: dict[str, Any] = {
         "wall": reading.wall,
         "monotonic": reading.monotonic,
@@ -106,12 +106,12 @@ def encode(reading: Reading, with_entities: bool) -> bytes:
 
 
 def encode_problem(problem: str) -> bytes:
-    """The line of a tick without a reading."""
+    """Line of a tick without a reading."""
     return json.dumps({"problem": problem}).encode() + b"\n"
 
 
 def decode(line: bytes, resource_set: ResourceSet, entities: list[Entity]) -> Reading | str:
-    """The reading in a line, or the problem in it; ``entities`` are those of the line before. Raises
+    """The reading in a line, or the problem in it; ``entities`` are those of the previous line. Raises
     ValueError for a line that no child of this version writes."""
     try:
         document = json.loads(line)
@@ -136,13 +136,13 @@ def _entity(number: int, kind: str, stable: str, epoch: str, name: str, labels: 
     return Entity(number, str(kind), str(stable), str(epoch), str(name), {str(k): str(v) for k, v in labels.items()})
 
 
-#: -I keeps the environment of who started the probe out; -X no_debug_ranges saves memory.
+#: -I ignores the caller's environment; -X no_debug_ranges saves memory.
 _FLAGS = ("-I", "-X", "no_debug_ranges")
 _BOOT = "import sys;sys.path[:0]=sys.argv[2:];from probes.sources.in_child import main;main(sys.argv[1])"
 
 
 def command_of(module: str, request: Request) -> list[str]:
-    """The command line of the child; it dies with this process, even when that is killed."""
+    """Command line of the child; it dies with this process, even if that is killed."""
     selection, interval = request.discovery.settings
     task = {
         "module": module,
@@ -155,13 +155,13 @@ def command_of(module: str, request: Request) -> list[str]:
         "discovery_interval": interval,
         "options": dict(request.options),
     }
-    lifeline = f"{acquisition.__path__[0]}/lifeline.py"  # by path: what it imports is not for a probe
+    lifeline = f"{acquisition.__path__[0]}/lifeline.py"  # by path: its imports are too heavy for a probe
     tied = [sys.executable, "-I", "-S", lifeline, str(int(SIGKILL)), str(os.getpid())]
     return [*tied, sys.executable, *_FLAGS, "-c", _BOOT, json.dumps(task), os.path.dirname(probes.__path__[0])]
 
 
 class SourceInChild(OneChild):
-    """The source ``name``, whose ``create`` is in ``module``, run in a child."""
+    """The source ``name``, with ``create`` in ``module``, run in a child."""
 
     def __init__(self, name: str, module: str, request: Request) -> None:
         child = ToolChild(command_of(module, request), request.report, f"source {name}", dict(os.environ))
@@ -172,7 +172,7 @@ class SourceInChild(OneChild):
 
     def begin(self) -> None:
         """See ``OneChild``."""
-        self._problem = ""  # was that of the child before
+        self._problem = ""  # was that of the previous child
 
     def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
         """See ``OneChild``."""

@@ -14,9 +14,9 @@ from probes.sampling.procfs import OpenFile, whole
 from probes.sources import Request
 from probes.sources.parts import PartSource
 
-#: Names and links are looked at again after so many readings.
+#: Names and links are checked again after this number of readings.
 _REFRESH = 60
-#: metric -> its field behind the name of the interface
+#: metric -> its field after the name of the interface
 FIELDS = {
     TRAFFIC[0]: 0,
     TRAFFIC[1]: 8,
@@ -33,7 +33,7 @@ def create(request: Request) -> InterfaceSource:
 
 
 class InterfaceSource(PartSource):
-    """The interfaces whose names fit the request; without any, those that count for the host."""
+    """Interfaces with names that match the request; without any, those counted for the host."""
 
     kind = "interface"
 
@@ -73,7 +73,7 @@ class InterfaceSource(PartSource):
 
 
 def parse(text: bytes) -> dict[str, list[bytes]]:
-    """The fields behind each name of /proc/net/dev; lines without all of them are left out."""
+    """Fields after each name in /proc/net/dev; incomplete lines are left out."""
     found = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(b":")

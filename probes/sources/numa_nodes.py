@@ -28,7 +28,7 @@ def create(request: Request) -> NodeSource:
 
 
 def cpus_of(text: bytes) -> list[int]:
-    """The numbers in a list such as ``0-3,8`` (cpuset(7)); what is no number is left out."""
+    """Numbers in a list such as ``0-3,8`` (cpuset(7)); invalid ones are left out."""
     found: list[int] = []
     for part in text.strip().split(b","):
         low, dash, high = part.partition(b"-")

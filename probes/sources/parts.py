@@ -27,7 +27,7 @@ class PartSource(Polled):
         self._last = 0.0
 
     def rows(self, seconds: float) -> Mapping[str, Row]:
-        """The figures of each part by its name; ``seconds`` as for ``Figures``. Raises OSError."""
+        """Figures of each part by its name; ``seconds`` as for ``Figures``. Raises OSError."""
         raise NotImplementedError
 
     def sample(self, wall: float, monotonic: float) -> Reading:
@@ -64,8 +64,8 @@ class CpuShares:
         self._old: dict[str, list[Sequence[int]]] = {}
 
     def rows(self, groups: Mapping[str, list[Sequence[int]]], seconds: float) -> dict[str, Row]:
-        """By group, whose cores have these ticks (``host_figures.cpu_ticks``). FIRST where its cores are not as many
-        as before."""
+        """By group, with these ticks of its cores (``host_figures.cpu_ticks``). FIRST if the number of its cores has
+        changed."""
         old, self._old = self._old, dict(groups)
         return {name: self._row(cores, old.get(name, []), seconds) for name, cores in groups.items()}
 

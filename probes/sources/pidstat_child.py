@@ -1,16 +1,16 @@
 """Processes from pidstat, run as a child.
 
-pidstat is given the pids (``-p``): with ``-p ALL`` it reads every process of the machine, and
+pidstat is passed the pids (``-p``): with ``-p ALL`` it reads every process of the machine, and
 ``-C`` reads every name as well (docs/decisions/0011). When discovery finds new ones, a second
 pidstat is started beside the first and takes over with its first tick, so that no tick is lost.
-A process is watched until /proc says that it has ended: one whose row does not come in
-time has a TIMEOUT in that tick, and one whose row cannot be read is UNREADABLE. One whose rows stay away makes
-pidstat start again, ever more rarely.
+A process is watched until it has ended according to /proc: if its row does not arrive in
+time it is TIMEOUT in that tick, and a row that cannot be read is UNREADABLE. If its rows stay away,
+pidstat is restarted, less and less often.
 
 Nothing in the output marks a tick as complete, and pidstat writes every column with
-a system call of its own, so a tick is read a moment after it began. It is complete when
+a separate system call, so a tick is read a moment after it began. It is complete when
 every process has its row, or, a while after the last row, when those without one have
-ended. A tick that makes no progress is taken as it is: what then comes of it is dropped, up to
+ended. A tick without progress is used as it is: its later rows are dropped, up to
 the header of the next one.
 """
 
@@ -32,17 +32,17 @@ from probes.tools.pidstat import PidstatParser, ProcessTick
 from probes.tools.tool_child import ToolChild, find_tool
 from probes.vms.guest_process import Found
 
-#: How long to wait for more of a tick before reading on.
+#: Time to wait for more of a tick before reading on.
 _MOMENT = 0.02
-#: After so long without another row /proc is asked whether those that are missing have ended.
+#: After this time without another row, /proc is checked for the end of the missing processes.
 _QUIET = 0.1
-#: For rows of living processes this part of the interval is waited, and not longer than so many seconds.
+#: Time to wait for rows of living processes: part of the interval, and maximum in seconds.
 _PART, _LONGEST = 0.25, 1.0
 NEVER = float("inf")
 
 
 class Run:
-    """One pidstat over a fixed set of processes: ``found`` are those that have to have a row; ``began`` is when the
+    """One pidstat over a fixed set of processes: ``found`` are those that must have a row; ``began`` is when the
     newest tick began to arrive."""
 
     def __init__(
@@ -51,33 +51,33 @@ class Run:
         self.child = child
         self.found = found
         self.began = 0.0
-        self.read_at = NEVER  # when to read on; never: when something comes
+        self.read_at = NEVER  # when to read on; never: on the next output
         self._set = resource_set
         self._proc = proc
         self._patience = min(_LONGEST, _PART * interval)
         self._parser = PidstatParser(resource_set)
-        self._taken: str | None = None  # the time of the tick that was taken, until the next header
+        self._taken: str | None = None  # the time of the used tick, until the next header
         self._arrived = 0.0
-        self._progress = 0.0  # when a row came last
+        self._progress = 0.0  # arrival of the last row
 
     def watch(self, found: dict[int, Found]) -> None:
-        """From now on these have to have a row."""
+        """Set the processes that must have a row from now on."""
         self.found = found
 
     def start(self, monotonic: float) -> None:
-        """Start the tool if that is due."""
+        """Start the tool if due."""
         if self.child.start(monotonic):
             self._parser = PidstatParser(self._set)
             self._taken = None
             self.read_at = NEVER
 
     def begin(self, monotonic: float) -> None:
-        """Something begins to arrive: it is read a moment later."""
+        """Output begins to arrive: it is read a moment later."""
         self._arrived = self._progress = monotonic
         self.read_at = monotonic + _MOMENT
 
     def read(self, monotonic: float) -> ProcessTick | None:
-        """Take in what has come; the tick when it is complete."""
+        """Process new output; returns the tick when it is complete."""
         before = self._parser.parsed
         tick = self._feed(monotonic)
         if self._parser.parsed != before:
@@ -89,7 +89,7 @@ class Run:
         return tick
 
     def _feed(self, monotonic: float) -> ProcessTick | None:
-        """The newest tick that the next one has ended before it was complete."""
+        """The newest tick that was incomplete when the next one began."""
         tick = None
         for line in self.child.lines(monotonic):
             done = self._parser.feed(line)
@@ -119,7 +119,7 @@ class Run:
         return silent >= self._patience or not any(still_there(self._proc, found) for found in missing)
 
     def _flush(self) -> ProcessTick | None:
-        """The tick in progress, unless it is the rest of one that was taken."""
+        """The tick in progress, unless it is the rest of a used one."""
         tick = self._parser.flush()
         if tick is None or tick.time == self._taken:
             return None
@@ -129,20 +129,20 @@ class Run:
 
     @property
     def rejected(self) -> int:
-        """Lines that could not be understood."""
+        """Number of lines that could not be understood."""
         return self._parser.rejected.count
 
 
-#: A row that was missed in so many ticks is looked for with a new pidstat, then after twice as many, and so on.
+#: A row missing in this number of ticks is looked for with a new pidstat, then after twice as many, and so on.
 _PATIENCE_WITH_ROWS = 4
-#: What fits into one argument (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h): 7 digits and a comma each.
+#: Limit for one argument (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h): 7 digits and a comma each.
 _MOST_PIDS = (1 << 17) // 8
 _DELAY = "io_delay_ticks"
 _REPORTS = ["-h", "-u", "-r", "-d", "-w"]
 
 
 def create(request: Request) -> PidstatSource | None:
-    """See ``probes.sources``; None, with a report, when pidstat cannot do it."""
+    """See ``probes.sources``; None, with a report, if pidstat cannot do it."""
     path = find_tool("pidstat")
     if path is None:
         request.report("pidstat is not installed (Debian: sysstat): reading processes from /proc instead")
@@ -160,7 +160,7 @@ def create(request: Request) -> PidstatSource | None:
 
 
 class PidstatSource:
-    """Keeps one pidstat running over the processes that discovery found, and a second one during a handover."""
+    """Keeps one pidstat running over the processes found by discovery, and a second one during a handover."""
 
     name = "pidstat"
     free_running = True
@@ -189,7 +189,7 @@ class PidstatSource:
         return None
 
     def filenos(self) -> list[int]:
-        """See ``Source``; while a tick is arriving its rows are left to gather."""
+        """See ``Source``; while a tick is arriving its rows are left to accumulate."""
         return [run.child.fileno() for run in self._runs() if run.child.pid and run.read_at == NEVER]
 
     def wake_at(self) -> float:
@@ -216,7 +216,7 @@ class PidstatSource:
         return [run for run in (self._run, self._next) if run is not None]
 
     def _follow(self, monotonic: float) -> None:
-        """Have every process watched that discovery wants."""
+        """Have every process selected by discovery watched."""
         generation = self._discovery.refresh(monotonic)
         if generation == self._generation or self._next is not None:
             return
@@ -251,7 +251,7 @@ class PidstatSource:
         self._cpu_seconds += run.child.cpu_seconds
 
     def _take(self, run: Run, tick: ProcessTick, wall: float, monotonic: float) -> Reading | None:
-        """The reading of a complete tick; None when the other pidstat has just given one."""
+        """Reading of a complete tick; None if the other pidstat has just given one."""
         if tick.rows:
             run.child.works()
         self._drop_ended(run, tick)
@@ -273,7 +273,7 @@ class PidstatSource:
                 self._discovery.forget(pid)
 
     def _follow_absent(self, run: Run, tick: ProcessTick, monotonic: float) -> None:
-        """Count the ticks in which a living process had no row; restart for one that pidstat has lost."""
+        """Count the ticks without a row of a living process; restart for one that pidstat has lost."""
         answered = tick.rejected.union(tick.rows)
         self._absent = {pid: self._absent.get(pid, 0) + 1 for pid in run.found if pid not in answered}
         lost = any(n >= _PATIENCE_WITH_ROWS and n & (n - 1) == 0 for n in self._absent.values())
@@ -311,7 +311,7 @@ class PidstatSource:
             run.child.missed(monotonic)
         self._follow(monotonic)
         if self._run is not None and not self._entities and self._run.child.starts > 1:
-            self._name_rows(self._run)  # it has never printed a sample: that is not as if there were no processes
+            self._name_rows(self._run)  # it has never printed a sample: this does not mean that there are no processes
         return timed_out(self._set, self._entities if self._run else [], wall, monotonic)
 
     def account(self) -> dict[str, object]:

@@ -42,7 +42,7 @@ def all_figures(facts: HostFacts) -> list[Figures]:
 
 
 class HostSource(Polled):
-    """Reads only the files that the selected metrics need."""
+    """Reads only the files needed for the selected metrics."""
 
     name = "procfs"
 

@@ -18,7 +18,7 @@ from probes.sampling.reading import Reading
 from probes.sources import Polled, Request
 from probes.vms.guest_process import Found
 
-#: Descriptors that are left for everything else.
+#: Descriptors reserved for everything else.
 _RESERVED = 64
 _PIDFDS = 1  #: of a virtual machine (``probes.processes.endings``)
 _STATUS, _SCHEDSTAT = FILES.index("status"), FILES.index("schedstat")
@@ -45,7 +45,7 @@ def wanted_files(columns: tuple[int, ...]) -> frozenset[int]:
 
 
 class Watched:
-    """Keeps the files of those that discovery found open, and reads them all; ``by_threads``: see ``Units``."""
+    """Keeps the files of the processes found by discovery open, and reads them all; ``by_threads``: see ``Units``."""
 
     def __init__(
         self, facts: HostFacts, discovery: Discovery, columns: tuple[int, ...], by_threads: bool = False
@@ -65,11 +65,11 @@ class Watched:
         return len(self._found)
 
     def differ(self, found: dict[int, Found]) -> bool:
-        """Whether these are others than are watched."""
+        """Whether these differ from the watched ones."""
         return self._found != found
 
     def follow(self, found: dict[int, Found]) -> bool:
-        """Watch exactly these processes; whether anything has changed."""
+        """Watch exactly these processes; returns whether anything has changed."""
         if self._delays != self._facts.delay_accounting:
             self._delays = self._facts.delay_accounting
             self._drop(list(self._found))
@@ -97,7 +97,7 @@ class Watched:
             del self._found[pid]
 
     def read(self, seconds: float) -> bool:
-        """Read all; True when some were gone, which are no longer watched."""
+        """Read all; True if some were gone, which are no longer watched."""
         units = self._units
         units.begin(seconds, self._facts.memory_bytes)
         gone = self._table.read(units)
@@ -111,18 +111,18 @@ class Watched:
         return [self._found[pid] for pid in self._table.pids()]
 
     def rows(self) -> tuple[array[float], bytearray]:
-        """The figures of the newest ``read`` and their codes, WIDTH of each process."""
+        """Figures of the newest ``read`` and their codes, WIDTH of each process."""
         values, codes = self._table.rows()
         if self._facts.cores and any(cores > self._facts.cores for cores in values[ALL_CPU::WIDTH]):
-            self._facts.refresh()  # CPUs may have come
+            self._facts.refresh()  # CPUs may have been added
         return values, codes
 
     def states(self) -> bytes:
-        """The letter of the state of each at the newest ``read``, 0 where that is not known."""
+        """Letter of the state of each at the newest ``read``, 0 if unknown."""
         return self._table.states()
 
     def account(self) -> dict[str, object]:
-        """How many are watched, how many of them without open files, and whether taskstats helps."""
+        """Number of watched processes, of those without open files, and whether taskstats is used."""
         return {
             "watched": len(self._found),
             "reopened": max(0, len(self._found) - self._budget),
@@ -137,7 +137,7 @@ class Watched:
 
 
 class ProcessSource(Polled):
-    """All selected processes; those that vanish drop out of the reading in which they are missed."""
+    """All selected processes; vanished ones drop out of the reading in which they are missing."""
 
     name = "procfs"
 
@@ -182,7 +182,7 @@ class ProcessSource(Polled):
 
 
 def chosen(values: array[float], codes: bytearray, columns: tuple[int, ...]) -> tuple[array[float], bytearray]:
-    """Of rows with all WIDTH columns only these."""
+    """Only these columns of rows with all WIDTH columns."""
     few = array("d", bytes(len(values) // WIDTH * len(columns) * values.itemsize))
     marks = bytearray(len(few))
     for place, column in enumerate(columns):

@@ -1,8 +1,8 @@
 """VM source from /proc: qemu processes and the guests in their options.
 
-Figures of the process as in ``procfs_processes`` (the guest's own CPU time is ``cpu_guest_ratio``), the vCPUs that it
-has now and what they have had (``guest_vcpus``), the memory that it was given, its traffic (``guest_traffic``), and its
-state; MISSING where unknown. CPU time of a process that waits for its guest is that of receiving, not the guest's load:
+Figures of the process as in ``procfs_processes`` (the guest's own CPU time is ``cpu_guest_ratio``), its present vCPUs
+and their times (``guest_vcpus``), its assigned memory, its traffic (``guest_traffic``), and its
+state; MISSING if unknown. CPU time of a process that waits for its guest is that of receiving, not the guest's load:
 FIRST until the tick after the guest first ran.
 """
 
@@ -33,11 +33,11 @@ from probes.vms.guest_vcpus import Cell, Times, VcpuTimes
 from probes.vms.qemu import Guest
 from probes.vms.vm_identity import Identity, identities
 
-_REFRESH = 60  #: readings after which the vCPUs of a guest are counted again, those of some guests at each
+_REFRESH = 60  #: readings after which the vCPUs of a guest are counted again, for some guests at each
 HUGEPAGES = "hugepages"
-#: The labels that say why the traffic of a VM, or something of what its vCPUs had, is not known.
+#: Labels with the reason why the traffic of a VM, or some figure of its vCPUs, is unknown.
 MISSING_NETWORK, MISSING_VCPUS = "missing_network", "missing_vcpus"
-#: What is known of a VM: the columns of its process, and its own in the order of ``VmSource._own``.
+#: Columns of a VM: those of its process, and its own in the order of ``VmSource._own``.
 _COLUMNS = {
     metric.name: column
     for column, metric in enumerate(
@@ -55,7 +55,7 @@ def create(request: Request) -> VmSource:
 
 
 def vm_entity(facts: HostFacts, found: Found, identity: Identity, labels: Mapping[str, str]) -> Entity:
-    """The row of one VM: its epoch is the process that runs it. ``labels`` beside those of its identity."""
+    """Row of one VM: its epoch is the process that runs it. ``labels`` are in addition to those of its identity."""
     epoch = f"{facts.boot_id}:{found.pid}:{found.start}"
     name = (found.guest.name if found.guest else "") or found.command
     return Entity(
@@ -78,14 +78,14 @@ class VmSource(Polled):
         self._watched = Watched(facts, discovery, tuple(c for c in self._columns if c < WIDTH))
         self._hugepages = GuestHugepages(facts, self._watched.found)
         self._endings = Endings()
-        self._live = facts.proc == "/proc"  # where processes come and go between two readings
+        self._live = facts.proc == "/proc"  # if processes come and go between two readings
         self._traffic = GuestTraffic(facts.proc)
         self._with_traffic = not _TRAFFIC.isdisjoint(self._columns)
         self._vcpus = VcpuFinder(facts.proc)
         self._times: dict[Process, VcpuTimes] = {}
-        self._missing: dict[Process, str] = {}  # why some of what its vCPUs had is
-        self._waited: set[int] = set()  # those seen while they waited for the guest that they were started to receive
-        self._receiving: tuple[set[Process], set[Process]] = set(), set()  # at this tick, and at the one before
+        self._missing: dict[Process, str] = {}  # why some times of its vCPUs are missing
+        self._waited: set[int] = set()  # those seen while they waited for the guest they were started to receive
+        self._receiving: tuple[set[Process], set[Process]] = set(), set()  # at this tick, and at the previous one
         self._arrived: dict[int, float] = {}  # when it first ran, in seconds after the boot
         self._with_vcpus = not _VCPUS.isdisjoint(self._columns)
         self._interval = interval
@@ -93,11 +93,11 @@ class VmSource(Polled):
         self._turn = 0
         self._entities: list[Entity] = []
         self._generation = -1
-        self._never = True  # nobody was watched yet
+        self._never = True  # no guest has been watched yet
         self._last = 0.0
 
     def glance(self) -> bool:
-        """See ``Source``; the guests that have ended are forgotten."""
+        """See ``Source``; ended guests are forgotten."""
         for pid in self._endings.ended():
             self._discovery.forget(pid)
         if self._live:
@@ -149,7 +149,7 @@ class VmSource(Polled):
         self._entities = [vm_entity(self._facts, found, known[found.pid], self._labels(found)) for found in watched]
 
     def _labels(self, found: Found) -> dict[str, str]:
-        """``hugepages``: its memory is in huge pages, which a destination must have; and what is missing, and why."""
+        """``hugepages``: its memory is in huge pages, required at a destination; and missing figures with reasons."""
         labels = {HUGEPAGES: "yes"} if self._hugepages.of(found).is_huge else {}
         missing = {
             MISSING_NETWORK: self._traffic.missing(found), MISSING_VCPUS: self._missing.get(process_of(found), ""),
@@ -173,7 +173,7 @@ class VmSource(Polled):
         return values, codes
 
     def _leave_out_receiving(self, figures: array[float], marks: bytearray) -> None:
-        """Make CPU time FIRST of those that had not run the guest, for which they were started, before this tick."""
+        """Set CPU time to FIRST for processes that, before this tick, had not run the guest they were started for."""
         now, before = self._receiving
         for row, found in enumerate(self._watched.found() if now or before else ()):
             if process_of(found) in now or process_of(found) in before:
@@ -182,7 +182,7 @@ class VmSource(Polled):
                         figures[place], marks[place] = NAN, FIRST
 
     def _own(self, seconds: float, monotonic: float, ran: Sequence[bool]) -> list[tuple[array[float], bytes]]:
-        """The columns that VMs have beside those of processes; ``ran`` says of each whether it had guest time."""
+        """Columns of VMs beyond those of processes; ``ran`` is whether each had guest time."""
         self._turn = (self._turn + 1) % _REFRESH
         counts, memory, times, states = [], [], [], []
         receiving: set[Process] = set()
@@ -196,7 +196,7 @@ class VmSource(Polled):
                 if had is None:
                     had = self._times[process] = VcpuTimes(self._facts, found.pid)
                 times.append(had.read(vcpus.threads, seconds, monotonic))
-                if ran[number]:  # also where its threads are not known, or the kernel counts nothing of them
+                if ran[number]:  # even if its threads are unknown, or the kernel counts nothing for them
                     had.note_guest_time()
                 count = vcpus.number
             else:
@@ -216,8 +216,8 @@ class VmSource(Polled):
         ]  # fmt: skip
 
     def _arrive(self, watched: list[Found], monotonic: float) -> None:
-        """Note whose guest has run since, and of whose vCPUs something is not known. A process that was never seen to
-        wait for its guest may have run it from its start on."""
+        """Note which guests have run since, and those with something unknown about their vCPUs. A process never seen
+        waiting for its guest may have run it since its start."""
         waits = {found.pid: found for found in watched if found.guest and found.guest.incoming}
         times = {pid: self._times.get(process_of(found)) for pid, found in waits.items()}
         ran = {pid for pid, had in times.items() if had is not None and had.ran}
@@ -233,7 +233,7 @@ class VmSource(Polled):
         self._waited = waits.keys() - ran
 
     def _suffer(self, times: list[Times]) -> None:
-        """Leave what all VMs suffer for the host's own row."""
+        """Store the suffering of all VMs for the host's own row."""
         if self._with_vcpus:
             values, codes = zip(*(each.suffering for each in times), strict=True) if times else ((), ())
             self._facts.note_suffering(vms_suffering.summed(values, codes, self._interval))
@@ -254,7 +254,7 @@ class VmSource(Polled):
 
 
 def _state(guest: Guest | None, letter: int, ran: bool | None) -> str:
-    """The state of a VM by that of its process, and whether a vCPU of it has run (None: not known)."""
+    """State of a VM from that of its process, and whether any vCPU of it has run (None: unknown)."""
     if letter in _STOPPED or not letter:
         return STOPPED if letter else UNKNOWN
     if guest is None or not guest.incoming or ran:
@@ -268,7 +268,7 @@ def process_of(found: Found) -> Process:
 
 
 def _gauge(value: float | None) -> Cell:
-    """MISSING where nothing is known."""
+    """The value, MISSING if unknown."""
     return (NAN, MISSING) if value is None else (float(value), VALID)
 
 

@@ -1,10 +1,10 @@
 """Storage throughput: sequential I/O at several record sizes, by fio (fio(1)).
 
-A run lays a file out, writes all of it with each record size, reads it with each, past the page cache (O_DIRECT), and
-removes it. It takes minutes, so it is started in a child of the probe (``probes.sources.in_child``) and has
-an interval of hours. The file is laid out first: reads of blocks that were never written would touch no device.
+A run lays a file out, writes all of it with each record size, reads it with each, bypassing the page cache (O_DIRECT),
+and removes it. It takes minutes, so it is started in a child of the probe (``probes.sources.in_child``) and has
+an interval of hours. The file is laid out first: reads of blocks never written would touch no device.
 
-A run that fails as a whole, or in part, is one without values (TIMEOUT), with its reason in the probe's account.
+A run that fails completely or partly is one without values (TIMEOUT), with its reason in the probe's account.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from probes.sampling.schedule import MARGIN
 from probes.sources import Polled, Request
 from probes.tools.tool_child import find_tool
 
-_KEPT_FREE = 0.05  #: of the file system, beside the file
+_KEPT_FREE = 0.05  #: part of the file system to leave free, beside the file
 _BLOCK = 512  #: bytes of st_blocks (stat(2))
-_LEAST_SECONDS = 60.0  #: that a run may take
+_LEAST_SECONDS = 60.0  #: minimum time limit for a run
 _LAYOUT_BYTES = 1 << 20  #: record size in which the file is laid out
-#: Milliseconds of an interval whose throughput is a sample of the jitter, for long points, and for short ones: less
-#: than a device may stall would leave the stalls out.
+#: Milliseconds of an interval whose throughput is a sample of the jitter, for long points, and for short ones: shorter
+#: ones than a stall of the device would leave the stalls out.
 _LONG, _SHORT = 500.0, 100.0
 _INTERVALS = 20
-_LONGEST = 200  #: characters of what fio says
+_LONGEST = 200  #: characters of fio's messages
 _NANOSECOND = 1e-9
 _TOO_LONG = (
     "fio was stopped after {:.0f} s, a twentieth of interval_seconds: lower size_bytes or seconds_per_point "
@@ -49,18 +49,18 @@ _NO_ROOM = (
 
 
 class Refused(Exception):
-    """Why there is no run now, and what to do about it."""
+    """Why there is no run now, with the remedy."""
 
 
 class Point(NamedTuple):
-    """One measurement: ``write`` or ``read``, with records of so many bytes."""
+    """One measurement: ``write`` or ``read``, with records of this number of bytes."""
 
     operation: str
     record_bytes: int
 
     @property
     def name(self) -> str:
-        """Such as ``write-64k`` or ``read-16m``; bytes where they are no whole KiB."""
+        """Such as ``write-64k`` or ``read-16m``; in bytes if not a multiple of a KiB."""
         size, unit = self.record_bytes, ""
         for larger in "kmg":
             if size % 1024:
@@ -70,7 +70,7 @@ class Point(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The options of a run, of [probe.storage]; ``phase`` is in seconds after the start of an interval."""
+    """Options of a run, from [probe.storage]; ``phase`` is in seconds after the start of an interval."""
 
     path: str
     size_bytes: int
@@ -82,7 +82,7 @@ class Options(NamedTuple):
 
     @property
     def points(self) -> list[Point]:
-        """All of them, in the order in which they are measured."""
+        """All of them, in the order of measurement."""
         return [Point(operation, size) for operation in ("write", "read") for size in self.record_sizes]
 
 
@@ -92,19 +92,19 @@ def create(request: Request) -> StorageSource:
 
 
 class StorageSource(Polled):
-    """One run per ``sample``, which blocks for as long as it takes. ``problem``: why there would be none now."""
+    """One run per ``sample``, which blocks until its end. ``problem``: why there would be none now."""
 
     name = "fio"
 
     def __init__(self, resource_set: ResourceSet, facts: HostFacts, options: Options, interval: float) -> None:
         self._set, self._facts, self._options = resource_set, facts, options
         self._file = f"{options.path}/.shardpulse-storage-{host_id(facts.name):016x}"
-        self._most_seconds = max(_LEAST_SECONDS, MARGIN * interval)  # later its tick has been given up
+        self._most_seconds = max(_LEAST_SECONDS, MARGIN * interval)  # after that its tick has been given up
         self._entities = [_entity(facts.name, options, point) for point in options.points]
 
     @property
     def problem(self) -> str:
-        """Why there would be no run now; "" where there would be one."""
+        """Why there would be no run now; "" if there would be one."""
         return obstacle(self._options, self._file)
 
     def sample(self, wall: float, monotonic: float) -> Reading:
@@ -141,8 +141,8 @@ class StorageSource(Polled):
 
 
 def obstacle(options: Options, file: str) -> str:
-    """Why fio cannot measure in a directory, and what to do about it; "" where it can. ``file`` counts as free: a run
-    that was killed has left it."""
+    """Why fio cannot measure in a directory, with the remedy; "" if it can. ``file`` counts as free: it
+    was left by a killed run."""
     if find_tool("fio") is None:
         return "fio is not installed (Debian: apt install fio)"
     try:
@@ -159,7 +159,7 @@ def obstacle(options: Options, file: str) -> str:
 
 
 def arguments(options: Options, file: str) -> list[str]:
-    """The arguments of fio: the file is laid out, then each point is one job, one after the other."""
+    """Arguments of fio: the file is laid out, then each point is one job, one after the other."""
     every = ["--output-format=json", "--ioengine=psync", "--direct=1", "--stonewall", f"--filename={file}"]
     every += [f"--size={options.size_bytes}", *(["--prioclass=3"] if options.idle else [])]
     every += [f"--rate={options.bytes_per_second}"] if options.bytes_per_second else []
@@ -172,8 +172,8 @@ def arguments(options: Options, file: str) -> list[str]:
 
 
 def parse(text: str, points: Sequence[Point]) -> list[dict[str, float]]:
-    """Figures in fio's JSON for each point, by metric, NaN where it says nothing. Raises Refused for a job that failed
-    or is not there."""
+    """Figures in fio's JSON for each point, by metric, NaN if missing. Raises Refused for a failed
+    or missing job."""
     try:
         jobs = {job["jobname"]: job for job in json.loads(text[text.index("{") :])["jobs"]}
         return [_figures(jobs[point.name], point) for point in points]
@@ -195,7 +195,7 @@ def _figures(job: Mapping[str, Any], point: Point) -> dict[str, float]:
 
 
 def _entity(host: str, options: Options, point: Point) -> Entity:
-    """A point of another file, or of another size, is another entity: its past says nothing of it."""
+    """A point of another file, or of another size, is another entity: their past is not comparable."""
     stable = f"{host} {options.path} {options.size_bytes} {point.name}"
     labels = {"operation": point.operation, "record_bytes": str(point.record_bytes), "path": options.path}
     return Entity(entity_id("storage", stable, ""), "storage", stable, "", point.name, labels)

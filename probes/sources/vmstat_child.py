@@ -1,11 +1,11 @@
 """Host source from vmstat in a child, with /proc for what it lacks.
 
-Memory and swap in use come from /proc/meminfo, too, read at the same moment (it has to be read anyway for
-the rest): vmstat of procps 4.0.2, which Debian 12 has, repeats its first figures of them for ever.
+Memory and swap in use are taken from /proc/meminfo as well, read at the same moment (it has to be read anyway for
+the rest): vmstat of procps 4.0.2, in Debian 12, repeats its first figures of them forever.
 
 A line belongs to the interval in which it ended: the reading is made when the line
-arrives. The first line is an average since boot and no sample. A line that cannot be read is UNREADABLE in
-its columns; what /proc says beside it counts.
+arrives. The first line is an average since boot and not a sample. A line that cannot be read is UNREADABLE in
+its columns; the figures of /proc beside it count.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from probes.sources.procfs_host import all_figures, host_entity
 from probes.tools.tool_child import OneChild, ToolChild, find_tool
 from probes.tools.vmstat import VmstatParser
 
-#: What is taken from a line of vmstat.
+#: Metrics taken from a line of vmstat.
 _FROM_VMSTAT = frozenset(VMSTAT_METRICS).difference(MemoryFigures.metrics)
 
 
 def create(request: Request) -> VmstatSource | None:
-    """See ``probes.sources``; None, with a report, when vmstat cannot do it."""
+    """See ``probes.sources``; None, with a report, if vmstat cannot do it."""
     path = find_tool("vmstat")
     if path is None:
         request.report("vmstat is not installed (Debian: procps): reading the host from /proc instead")
@@ -36,13 +36,13 @@ def create(request: Request) -> VmstatSource | None:
     if request.interval < 1 or request.interval != int(request.interval):
         request.report(f"vmstat cannot sample every {request.interval:g} s: reading the host from /proc instead")
         return None
-    # -w prints guest time in a column of its own where vmstat can (procps 4)
+    # -w prints guest time in its own column if vmstat can (procps 4)
     command = [path, "-n", "-w", str(int(request.interval))]
     return VmstatSource(request.resource_set, request.facts, ToolChild(command, request.report), request.interval)
 
 
 class VmstatSource(OneChild):
-    """One vmstat, and the figures of /proc that go with its lines."""
+    """One vmstat, and the figures of /proc for its lines."""
 
     name = "vmstat"
 

@@ -7,27 +7,27 @@ names. The two layouts:
 - else a block per report (-u, -r, -d, -w): a blank line, a header that starts with the time
   of the previous sample, then a line per process. The blocks of one tick are merged.
 
-Facts that the code rests on:
+Facts the code relies on:
 
-- what comes before UID, USER, PID or TGID is the time, in as many words in a row as in the header
+- the time precedes UID, USER, PID or TGID, with the same number of words in a row as in the header
   of its block (``13:00:01``, ``01:00:01 PM``, ``UTC 13:00:01``). With -h it ends where the
-  tokens after it fit the columns;
-- averages (``Average:`` in any language) have no digit in the time field; they are no samples;
+  tokens after it match the columns;
+- averages (``Average:`` in any language) have no digit in the time field; they are not samples;
 - ``Command`` is last, after two spaces. It may contain spaces or be empty, and with -l line
   feeds, so that what follows may look like anything: a line that fits the header is a row, whatever its
-  command; a header that differs from that of its block comes after a blank line; and where a block has
-  lines that are no rows, a row has its values where printf puts them;
-- with -t a row with a number below TID is a thread: no entity of ours, it is skipped, its
-  process has a row of its own;
+  command; a header that differs from that of its block comes after a blank line; and if a block has
+  lines that are not rows, a row has its values where printf puts them;
+- with -t a row with a number below TID is a thread: not an entity, it is skipped, its
+  process has its own row;
 - %usr excludes guest time (utime - gtime), %CPU includes it; per cent of one core. With -I
-  %CPU alone is divided by the number of CPUs: the caller must know it;
+  %CPU alone is divided by the number of CPUs, which the caller must know;
 - -1.00 in a disk column means that /proc/PID/io may not be read: MISSING;
 - iodelay counts clock ticks in the interval, all other rates are per second; kB are 1024 bytes;
-- rows of 10.x and 11.x with -h carry the time at which the row was printed, so a tick may
-  span the turn of a second there;
+- rows of 10.x and 11.x with -h have the time at which the row was printed, so a tick may
+  cross the turn of a second there;
 - without an interval the rates are averages since boot, and the header of the (only) block
-  has the time of its rows: no samples. Where times have no seconds, these are samples if anything of
-  their run comes after them. The -h layout does not show this.
+  has the time of its rows: no samples. If times have no seconds, these are samples if anything of
+  their run follows them. The -h layout does not show this.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from probes.tools.tool_output import (
 
 _MAX_PID = 1 << 22  # PID_MAX_LIMIT
 _LONGEST_PID = 8  # digits, and one more
-_MAX_HEADERS = 64  # remembered: garbage must not fill the memory
-_SHIFT = 2  # characters by which columns of some versions are off their names
+_MAX_HEADERS = 64  # to cache: garbage must not fill the memory
+_SHIFT = 2  # maximum offset of columns from their names, in characters, in some versions
 _NO_ROW = (b"#", b"Linux ")
 _RESTART = b" LINUX RESTART"  #: between runs in files of sysstat
 
@@ -66,7 +66,7 @@ _RESTART = b" LINUX RESTART"  #: between runs in files of sysstat
 class ProcessRow:
     """One process at one tick: values and codes in the order of the resource set.
 
-    ``line`` is the number of the first line that names the process in this tick.
+    ``line`` is the number of the first line about the process in this tick.
     """
 
     __slots__ = ("codes", "command", "line", "pid", "values")
@@ -80,7 +80,7 @@ class ProcessRow:
 
 
 class ProcessTick(NamedTuple):
-    """All rows of one tick, by pid; ``time`` as printed; ``rejected``: pids of rows that could not be read."""
+    """All rows of one tick, by pid; ``time`` as printed; ``rejected``: pids of unreadable rows."""
 
     time: str
     rows: dict[int, ProcessRow]
@@ -88,9 +88,9 @@ class ProcessTick(NamedTuple):
 
 
 class PidstatParser(LineParser):
-    """Takes lines, gives ticks; a tick is complete when the next one starts, or on ``flush``.
+    """Takes lines, returns ticks; a tick is complete when the next one starts, or on ``flush``.
 
-    ``cores_divided`` is the number of CPUs by which ``pidstat -I`` divided %CPU (0: not used).
+    ``cores_divided`` is the divisor of %CPU in ``pidstat -I``, the number of CPUs (0: not used).
     ``banner``: that of the newest start.
     """
 
@@ -98,7 +98,7 @@ class PidstatParser(LineParser):
         super().__init__()
         self._index = {metric.name: i for i, metric in enumerate(resource_set.metrics)}
         self._cores_divided = cores_divided
-        self._headers: dict[bytes, Header] = {}  # a free-running tool repeats the same few
+        self._headers: dict[bytes, Header] = {}  # a free-running tool repeats a small number of them
         self._rows: dict[int, ProcessRow] = {}
         self._time = b""
         self._seen: frozenset[int] = frozenset()  # metrics of the reports in this tick
@@ -107,7 +107,7 @@ class PidstatParser(LineParser):
         self._restart(None)
 
     def feed(self, line: bytes) -> ProcessTick | None:
-        """Take one line (with or without its newline); the tick that it completes, or None."""
+        """Process one line (with or without its newline); returns the tick completed by it, or None."""
         usable = self._usable(line)
         if usable is None:
             self._doubt = True
@@ -121,10 +121,10 @@ class PidstatParser(LineParser):
         return self._read_other(usable.strip())
 
     def flush(self) -> ProcessTick | None:
-        """The tick in progress, if it has rows, rejected ones included: at the end of input, or when the tool has
-        gone quiet."""
+        """The tick in progress, if it has rows, including rejected ones: at the end of input, or when the tool
+        has become quiet."""
         self._seen = frozenset()
-        if self._unsure:  # the only tick of its run, and nothing says that it has an interval
+        if self._unsure:  # the only tick of its run, without a sign of an interval
             self.passed[SINCE_BOOT] = self.passed.get(SINCE_BOOT, 0) + self._unsure
             self.parsed -= self._unsure
             self._unsure, self._rows = 0, {}
@@ -140,27 +140,27 @@ class PidstatParser(LineParser):
 
     @property
     def gathered(self) -> Mapping[int, ProcessRow]:
-        """The rows of the tick in progress, by pid."""
+        """Rows of the tick in progress, by pid."""
         return self._rows
 
     @property
     def refused(self) -> set[int]:
-        """The pids of rows of the tick in progress that could not be read."""
+        """Pids of unreadable rows of the tick in progress."""
         return self._refused
 
     @property
     def time(self) -> str:
-        """The time of the newest tick, as printed."""
+        """Time of the newest tick, as printed."""
         return self._time.decode("utf-8", "replace")
 
     def _restart(self, found: Banner | None) -> None:
         self.banner = found
         self._header: Header | None = None
         self._time_words = 0  # in a row; 0: unknown
-        self._turn_of_second = True  # a tick may go on across it: until shown otherwise
-        self._blank = True  # the line before was blank
+        self._turn_of_second = True  # a tick may cross it: until shown otherwise
+        self._blank = True  # the previous line was blank
         self._spaced = False  # headers come after blank lines
-        self._doubt = False  # this block has no header, or lines that are no rows
+        self._doubt = False  # this block has no header, or lines that are not rows
         self._first = True  # no tick of this run is complete
         self._unsure = 0  # rows of the tick in progress that may be averages since boot
         self._time = b""
@@ -182,14 +182,14 @@ class PidstatParser(LineParser):
         return row
 
     def _credible(self, line: bytes, row: Placed, header: Header) -> bool:
-        """Whether a line that fits its header may be a row all the same, although it has single spaces under a padded
-        header, or a header may be missing, or other lines stand between: where kinds and places of values are right."""
+        """Whether a line that fits its header may still be a row, although it has single spaces under a padded
+        header, or a header may be missing, or other lines intervene: if kinds and places of values are right."""
         if self._doubt and not typed(row.values, header):
             return False
         return not header.padded or as_printed(line, row, header, _SHIFT)
 
     def _read_other(self, line: bytes) -> ProcessTick | None:
-        """A line that is no row."""
+        """Process a line that is not a row."""
         tokens = line.split()
         if not tokens:
             self._pass(COMMENT)
@@ -215,7 +215,7 @@ class PidstatParser(LineParser):
         return tick
 
     def _reject_line(self, line: bytes) -> None:
-        """Reject a line of which nobody knows what it is."""
+        """Reject a line of unknown meaning."""
         self._doubt = True
         header = self._header
         if header is None:
@@ -231,17 +231,17 @@ class PidstatParser(LineParser):
         self._reject_row(tokens[self._time_words + header.pid :], 0, reason)
 
     def _reject_row(self, values: Sequence[bytes], at: int, reason: str) -> None:
-        """Reject a row that has its process id, if any, at ``at``."""
+        """Reject a row with its process id, if any, at ``at``."""
         self._reject(reason)
         if len(values) > at and values[at].isdigit() and len(values[at]) < _LONGEST_PID:
             self._refused.add(int(values[at]))
 
     def _read_header(self, tokens: Sequence[bytes], line: bytes, at: int) -> ProcessTick | None:
-        """A header with its identity columns from ``at`` on (-1: it has none)."""
+        """Process a header with its identity columns from ``at`` on (-1: it has none)."""
         text = line.split(None, at)[at] if at > 0 else line
         if self._header is not None and self._spaced and not self._blank:
             if self._header.text == text:
-                self._pass(HEADER)  # the same again changes nothing
+                self._pass(HEADER)  # a repetition changes nothing
             else:
                 self._doubt = True
                 self._reject("a header in the middle of a block")
@@ -264,7 +264,7 @@ class PidstatParser(LineParser):
         self._doubt = False
         if not header.line_layout:
             self._time_words = len(time.split())
-        # a report that comes again starts the next tick
+        # a repeated report starts the next tick
         again = header.line_layout or header.average or header.metrics & self._seen
         tick = self._finish() if again else None
         self._seen = header.metrics if again else self._seen | header.metrics
@@ -335,13 +335,13 @@ class PidstatParser(LineParser):
                 if int(time) == int(self._time) + 1:
                     return False
             except ValueError:
-                pass  # no seconds since 1970: such versions print one time for all rows
+                pass  # no seconds since 1970: such versions print the same time in all rows
         self._turn_of_second = False  # ticks follow each other without headers
         return True
 
 
 def _no_sample(time: bytes, header: Header) -> str:
-    """The kind of a row with averages: over the run, or (a header with the time of its rows) since boot."""
+    """Kind of a row with averages: over the run, or (with a header that has the time of its rows) since boot."""
     if not has_digit(time):
         return AVERAGE
     return SINCE_BOOT if time == header.time and not header.line_layout and has_seconds(time) else ""

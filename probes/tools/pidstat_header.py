@@ -10,7 +10,7 @@ from probes.tools.tool_output import ascii_digits, has_digit
 
 _KB = 1.0 / 1024  # a power of two: the division is exact
 
-#: header name -> metric, what the printed number is divided by
+#: header name -> metric, divisor of the printed number
 COLUMNS: dict[bytes, tuple[str, float]] = {
     b"%usr": ("cpu_user_ratio", 100.0),
     b"%user": ("cpu_user_ratio", 100.0),  # sysstat 9 and older
@@ -40,7 +40,7 @@ MOST_TIME_WORDS = 6
 
 
 class Header:
-    """A header line: positions are counted from the first identity column, after the time."""
+    """A header line: positions count from the first identity column, after the time."""
 
     __slots__ = (
         "average", "cells", "codes", "divisors", "ends_in_number", "figures", "in_order", "io", "line_layout",
@@ -56,14 +56,14 @@ class Header:
         self.average = False  #: over averages
         self.line_layout = False  #: of -h
         self.width = len(names)
-        self.cells = _cells(text, names)  #: characters from the end of the column before to the end of each column
+        self.cells = _cells(text, names)  #: characters from the end of the previous column to the end of each column
         self.padded = any(cell > len(name) + 1 for cell, name in zip(self.cells[1:-1], names[1:-1], strict=True))
         self.ends_in_number = len(names) > 1 and names[-2] in _KNOWN  #: before Command
-        self.named = b"USER" in names  #: a user's name may have spaces
+        self.named = b"USER" in names  #: a user name may contain spaces
         self.uid = names.index(b"UID") if b"UID" in names else -1
         self.tid = names.index(b"TID") if b"TID" in names else -1
         self.pid = names.index(b"TGID") if self.tid >= 0 else names.index(b"PID")
-        #: position, whether it has decimals, of the known columns with figures
+        #: position, and whether it has decimals, of the known columns with figures
         self.figures = [(at, name not in _WHOLE) for at, name in enumerate(names) if name in COLUMNS or name == b"CPU"]
         found = [(at, *COLUMNS[name]) for at, name in enumerate(names) if name in COLUMNS]
         found = [(at, metric, divisor) for at, metric, divisor in found if metric in index]
@@ -82,18 +82,18 @@ class Header:
         self.codes = bytes(row_codes)
 
     def seen_at(self, time: bytes) -> None:
-        """The same header again, over the rows after ``time``."""
+        """The same header again, above the rows after ``time``."""
         self.time = time
         self.line_layout = time.startswith(b"#")
         self.average = not self.line_layout and not has_digit(time)
 
     def unknown_names(self) -> list[str]:
-        """Names that have no meaning to us, for a message."""
+        """Unknown column names, for a message."""
         return [name.decode("utf-8", "replace")[:40] for name in self.names if name not in _KNOWN]
 
 
 def identity_at(tokens: Sequence[bytes]) -> int:
-    """Where the identity columns of a header start, after the time; -1 when the tokens are no header."""
+    """Start of the identity columns of a header, after the time; -1 if the tokens are not a header."""
     at = next((i for i, token in enumerate(tokens[: MOST_TIME_WORDS + 2]) if token in IDENTITY), -1)
     names = tokens[at:]
     if at < 1 or set(names) <= {*IDENTITY, b"Command"}:
@@ -107,12 +107,12 @@ def _is_figure(name: bytes) -> bool:
 
 
 def names_process(names: Sequence[bytes]) -> bool:
-    """Whether the identity columns of a header name the process: PID, with -t TGID beside TID."""
+    """Whether the identity columns of a header include the process: PID, with -t TGID beside TID."""
     return (b"TGID" if b"TID" in names else b"PID") in names
 
 
 def without_pid(tokens: Sequence[bytes]) -> bool:
-    """Whether the tokens are a header that lacks the process id: at least two names that we know, no number."""
+    """Whether the tokens are a header without the process id: at least two known names, no number."""
     known = sum(token in COLUMNS for token in tokens) + (bool(tokens) and tokens[-1] == b"Command")
     return known >= 2 and not any(map(_is_figure, tokens[2:]))
 

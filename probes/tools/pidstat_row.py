@@ -17,8 +17,8 @@ _DIGITS = frozenset(b"0123456789")
 
 
 class Placed(NamedTuple):
-    """A row: ``values`` under the names of its header, ``time`` as printed, and how many words come before
-    the values that have no spaces (the time, and the user where the header names users)."""
+    """A row: ``values`` under the names of its header, ``time`` as printed, and the number of words before
+    the values without spaces (the time, and the user if the header has a column for it)."""
 
     values: list[bytes]
     time: bytes
@@ -38,10 +38,10 @@ def fits(parts: Sequence[bytes], offset: int, header: Header) -> bool:
 
 
 def place(line: bytes, header: Header, words: int) -> Placed | None:
-    """The row in ``line``, or None for another line, or where there is more than one way to read it.
+    """The row in ``line``, or None for another line, or if there is more than one way to read it.
 
-    ``words``: of the time, as far as is known; 0: not at all. What decides is which columns have whole numbers and
-    which decimals, and then where printf puts them.
+    ``words``: number of words of the time, if known; 0: unknown. The choice depends on which columns have whole numbers
+    and which decimals, and then on where printf puts them.
     """
     line = line.rstrip(b"\r\n")
     lead = words + header.named
@@ -51,7 +51,7 @@ def place(line: bytes, header: Header, words: int) -> Placed | None:
         ways = [way for way in ways if way.lead == lead and not header.named] or [
             way for way in ways if as_printed(line, way, header)
         ]
-    elif not ways:  # values that cannot be read
+    elif not ways:  # unreadable values
         ways = [way for way in found if way.lead == lead] or found[:1]
     return ways[0] if len(ways) == 1 else None
 
@@ -75,7 +75,7 @@ def _ways(line: bytes, header: Header, words: int) -> Iterator[Placed]:
 
 
 def _time_words(line: bytes, lead: int, words: int, header: Header) -> int:
-    """How many of the words before the values are the time, where a user follows: with -h those before the spaces
+    """Number of words of the time before the values, if a user follows: with -h those before the spaces
     that pad the time to 11 bytes or the user to 8; else as many as before, else all but one."""
     if not header.line_layout:
         return words
@@ -90,7 +90,7 @@ def _time_words(line: bytes, lead: int, words: int, header: Header) -> int:
 
 
 def typed(values: Sequence[bytes], header: Header) -> bool:
-    """Whether values are whole numbers or have decimals, as their columns do (--human: decimals before a unit)."""
+    """Whether values are whole numbers or have decimals, like their columns (--human: decimals before a unit)."""
     for at, decimals in header.figures:
         token = values[at]
         plain = token.removeprefix(b"-").isdigit()
@@ -103,8 +103,8 @@ def typed(values: Sequence[bytes], header: Header) -> bool:
 
 
 def as_printed(line: bytes, row: Placed, header: Header, shift: int = 0) -> bool:
-    """Whether every value of a row stands where printf puts it, within ``shift`` characters: under the end of its
-    name, or, where it is too long, a space after the one before; and the command after two spaces."""
+    """Whether every value of a row is where printf puts it, within ``shift`` characters: under the end of its
+    name, or, if it is too long, a space after the previous one; and the command after two spaces."""
     rest = line.split(None, row.lead)
     end = len(line[: len(line) - len(rest[row.lead])].rstrip()) if len(rest) > row.lead else 0
     for at in range(header.named, header.width - 1):
@@ -118,8 +118,8 @@ def as_printed(line: bytes, row: Placed, header: Header, shift: int = 0) -> bool
 
 
 def looks_aligned(parts: Sequence[bytes], header: Header) -> bool:
-    """Whether a row has as many values as its header has columns, as far as a command that may have
-    spaces lets one see: the last value is a number, and the command is no number before two spaces."""
+    """Whether a row has as many values as its header has columns, as far as this can be seen with a command that
+    may have spaces: the last value is a number, and the command is not a number before two spaces."""
     last = parts[-2]
     if header.ends_in_number and not (last[-1:].isdigit() or _is_number(last)):
         return False
@@ -136,7 +136,7 @@ def _is_number(token: bytes) -> bool:
 
 
 def samples(parts: list[bytes], header: Header) -> tuple[list[float], bytearray] | None:
-    """Values and codes of a row (``parts`` without the time); None when not one of them can be read."""
+    """Values and codes of a row (``parts`` without the time); None if all of them are unreadable."""
     tokens = header.pick(parts)
     try:
         values = list(map(truediv, map(float, tokens), header.divisors))

@@ -4,8 +4,8 @@ It is restarted when it ends or hangs.
 
 The child writes into a pipe. vmstat and pidstat write each line, or even each column, as
 soon as it is made (measured with strace: neither buffers a tick), so no pseudo-terminal is needed.
-When the probe is gone, however it ended, the next write gets SIGPIPE and ends the child:
-hence the signal is reset to its default, which Python's own children would not have.
+When the probe is gone, however it ended, the next write causes SIGPIPE and ends the child:
+hence the signal is reset to its default, unlike in Python's own children.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from probes.sampling.reading import Reading
 
 _PIPE_BYTES = 1 << 20
 _CHUNK = 1 << 16
-_MOST_AT_ONCE = 1 << 18  #: read on end: other sources have ticks as well
+_MOST_AT_ONCE = 1 << 18  #: per read: other sources have ticks as well
 _MAX_LINE = 1 << 20
 #: Without a sample: a tick of pidstat has 200 bytes per process and 16,384 processes at most.
 _MOST_UNANSWERED = 1 << 22
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _END_SECONDS = 0.5  #: a killed process is gone in milliseconds, unless the kernel holds it
-#: So many ticks without an answer in a row, and the tool is taken for hung,
+#: After this number of ticks without an answer in a row the tool is considered hung,
 PATIENCE = 3
-#: unless it was started within so many seconds and may still be at its first answer.
+#: unless it was started within this number of seconds and may still be at its first answer.
 START_SECONDS = 10.0
 _ENVIRONMENT = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "S_COLORS": "never"}
 _DEFAULTS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a program on PATH, None when it is not installed."""
+    """Path of a program on PATH, None if it is not installed."""
     for directory in os.get_exec_path():
         path = f"{directory}/{name}"
         if os.access(path, os.X_OK) and os.path.isfile(path):
@@ -55,11 +55,11 @@ def _tool_environment() -> dict[str, str]:
 
 
 class ToolChild:
-    """One run of a tool after the other. ``problem`` is why it does not run, "" when it does.
+    """Consecutive runs of a tool. ``problem`` is why it does not run, "" if it does.
 
-    ``report`` takes one line for the operator whenever the tool ends by itself; it calls it
-    ``name``, which is that of the program if it is empty. ``environment`` is by default one in which tools print
-    the same everywhere. Nothing but ``close`` waits.
+    ``report`` takes one line for the operator whenever the tool ends by itself; messages name it
+    ``name``, by default the name of the program. The default ``environment`` is one in which tools print
+    the same everywhere. Only ``close`` waits.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ToolChild:
         self.pid = 0
         self.starts = 0
         self.problem = ""
-        self.cpu_seconds = 0.0  # of runs that have ended
+        self.cpu_seconds = 0.0  # of ended runs
         self._report = report
         self._pipe = -1
         self._rest = b""
@@ -95,7 +95,7 @@ class ToolChild:
         return float("inf") if self.pid else self._start_at
 
     def start(self, monotonic: float) -> bool:
-        """Start the tool if it does not run and is due; whether it runs."""
+        """Start the tool if it is not running and due; returns whether it runs."""
         if self.pid or monotonic < self._start_at:
             return bool(self.pid)
         self._reap()
@@ -119,7 +119,7 @@ class ToolChild:
         finally:
             os.close(theirs)
         os.set_blocking(ours, False)
-        with suppress(OSError):  # over the user's limit: the tool then waits when a tick is larger than a pipe
+        with suppress(OSError):  # over the user's limit: the tool then waits if a tick is larger than a pipe
             fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._pipe, self._rest = ours, b""
         self._silent, self._starting_until = 0, monotonic + START_SECONDS
@@ -129,8 +129,8 @@ class ToolChild:
         return True
 
     def lines(self, monotonic: float) -> list[bytes]:
-        """The complete lines that have arrived. When the tool has ended, the next start is set; one that floods the
-        probe with what is no sample is ended."""
+        """Complete lines that have arrived. If the tool has ended, the next start is set; one that floods the
+        probe with output other than samples is ended."""
         parts = [self._rest]
         size = 0
         while self._pipe >= 0 and size < _MOST_AT_ONCE:
@@ -149,24 +149,24 @@ class ToolChild:
         text = b"".join(parts)
         lines = text.split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) >= _MAX_LINE:  # no tool prints this: the parser rejects what is left of it
+        if len(self._rest) >= _MAX_LINE:  # no tool prints this: the parser rejects the rest of it
             lines.append(self._rest[: _CHUNK + 1])
             self._rest = b""
         return lines
 
     def works(self) -> None:
-        """A sample has come: the next restart, if any, is a quick one."""
+        """A sample has arrived: the next restart, if any, is a quick one."""
         self._pause = _FIRST_PAUSE
         self._silent, self._starting_until, self._unanswered = 0, 0.0, 0
 
     def missed(self, monotonic: float) -> None:
-        """A tick has had no sample: a tool of which that is too much to ask is killed and started again."""
+        """A tick has had no sample: a tool for which that is one too many is killed and restarted."""
         self._silent += 1
         if self.pid and self._silent >= PATIENCE and monotonic >= self._starting_until:
             self.restart(monotonic, "does not answer")
 
     def restart(self, monotonic: float, why: str) -> None:
-        """Kill the tool; it is started again after the pause."""
+        """Kill the tool; it is restarted after the pause."""
         self._kill()
         self._stopped(monotonic, why)
 
@@ -175,7 +175,7 @@ class ToolChild:
         self.command = command
 
     def close(self) -> None:
-        """Stop the tool for good, and collect it: what init has to collect may stay a while."""
+        """Stop the tool permanently, and reap it: a child left to init may stay a while."""
         self._kill()
         self._start_at = float("inf")
         deadline = time.monotonic() + _END_SECONDS
@@ -189,7 +189,7 @@ class ToolChild:
             self._pipe = -1
         if self.pid:
             pid, self.pid = self.pid, 0
-            os.kill(pid, signal.SIGKILL)  # ends a stopped process as well
+            os.kill(pid, signal.SIGKILL)  # also ends a stopped process
             self._zombies.append(pid)
             self._reap()
 
@@ -201,7 +201,7 @@ class ToolChild:
         self._stopped(monotonic, self._reap() or "closed its output")
 
     def _reap(self) -> str:
-        """Collect ended children without waiting; how the newest of them ended."""
+        """Reap ended children without waiting; returns how the newest of them ended."""
         how = ""
         for pid in self._zombies[:]:
             try:
@@ -224,7 +224,7 @@ class ToolChild:
 
 
 class OneChild(ABC):
-    """Base of sources that take what ``child`` prints; see ``probes.sources.Source``."""
+    """Base of sources that process the output of ``child``; see ``probes.sources.Source``."""
 
     free_running = True
 
@@ -235,11 +235,11 @@ class OneChild(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """The child has been started: what it prints starts again."""
+        """The child has been started: its output starts again."""
 
     @abstractmethod
     def take(self, lines: list[bytes], wall: float, monotonic: float) -> Reading | None:
-        """The reading that these lines complete; of several the newest counts."""
+        """Reading completed by these lines; if several, the newest counts."""
 
     def sample(self, wall: float, monotonic: float) -> Reading | None:
         """See ``Source``."""

@@ -2,12 +2,12 @@
 
 Any locale is understood.
 
-Only a replay needs this: the probe has its own clock. Understood are seconds since 1970,
+Only a replay needs this: the probe has its own clock. Accepted are seconds since 1970,
 ``2026-11-21 13:00:01``, and times of day, with seconds or without. Of glibc's 360 locales some print the hour
-of twelve with words of their own for am and pm, before or after it, or with none. So an hour from 1 to 12
-counts only where nothing but numbers is printed (``09:00:01``), where each number has one
+of twelve with their own words for am and pm, before or after it, or without any. So an hour from 1 to 12
+is accepted only if nothing but numbers is printed (``09:00:01``), if each number has one
 character as its unit (``09時00分01秒``), or with AM or PM; any other is unknown. (Armenian and Samoan locales
-print the hour of twelve and nothing else, which looks like all others.) A time of day goes on with the date of
+print the hour of twelve and nothing else, which looks like all others.) A time of day continues the date of
 the ISO banner, if there was one, and past midnight.
 """
 
@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 _DAY = 86400
 _ISO_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:$|[ T])", re.ASCII)
-#: Numbers that are no offset from UTC.
+#: Numbers other than an offset from UTC.
 _NUMBERS = re.compile(r"(?<![\d+-])\d+", re.ASCII)
 _PLAIN = re.compile(r"\d{1,2}([:.])\d\d(?:\1\d\d)?", re.ASCII)
 _HOUR_AND_MINUTE = re.compile(r"\d[:.]\d\d", re.ASCII)
 _WITH_UNITS = re.compile(r"(?:[0-9]{1,2}[^\W\d_] ?){3}")
 _BETWEEN_WORDS = re.compile(r"[\s\d:]+")
-#: ``date`` in the C locale and in English ones, after the ``zzz ***`` of OSWatcher or without it.
+#: ``date`` in the C locale and in English ones, with or without the ``zzz ***`` of OSWatcher before it.
 _STAMP = re.compile(
     r"(?:zzz )?\W*[A-Za-z]{3} (?:([A-Za-z]{3}) (\d{1,2})|(\d{1,2}) ([A-Za-z]{3}) (\d{4})) "
     r"(\d\d:\d\d:\d\d(?: [AP]M)?)(?: [A-Za-z0-9+-]+)??(?: (\d{4}))?", re.ASCII,
@@ -35,8 +35,8 @@ _OFFSET = re.compile(r"(?<=\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z| ?[+-]\d\d:?\d\d| [A-
 
 
 class Moment(NamedTuple):
-    """``text``: ISO 8601 (``Z`` only for seconds since 1970), without a date where none is known;
-    ``seconds``: on a scale that goes on past midnight; ``exact``: false where seconds were not printed."""
+    """``text``: ISO 8601 (``Z`` only for seconds since 1970), without a date if none is known;
+    ``seconds``: on a scale that continues past midnight; ``exact``: False if seconds were not printed."""
 
     text: str
     seconds: float
@@ -52,7 +52,7 @@ class ToolClock:
         self._time_of_day = -1
 
     def begin(self, date: str) -> None:
-        """A banner with this date; only ISO dates are clear without knowing the locale."""
+        """Process a banner with this date; only ISO dates are clear without knowing the locale."""
         found = _ISO_DATE.match(date)
         self._date = _date_of(found) if found else None
         self._day = 0
@@ -93,7 +93,7 @@ class ToolClock:
 
 
 def _time_of_day(text: str) -> tuple[int, bool] | None:
-    """Seconds since midnight and whether seconds were printed; None where it is no time or not certain."""
+    """Seconds since midnight and whether seconds were printed; None if it is not a time or not certain."""
     text = text.strip()
     found = _NUMBERS.findall(text)[:3]
     if len(found) < 2 or max(map(len, found)) > 2 or (len(found) == 2 and not _HOUR_AND_MINUTE.search(text)):

@@ -14,7 +14,7 @@ from acquisition.model.metric import INFINITY
 #: A longer line is garbage: pidstat -l prints at most a page or so of arguments.
 MAX_LINE = 65536
 
-#: What ``pidstat --human`` appends, in bytes (sysstat common.c: powers of 1024).
+#: Suffixes of ``pidstat --human``, in bytes (sysstat common.c: powers of 1024).
 _UNITS = {b"B": 1.0, b"k": 2.0**10, b"M": 2.0**20, b"G": 2.0**30, b"T": 2.0**40, b"P": 2.0**50}
 
 _DIGITS = frozenset(b"0123456789")
@@ -51,7 +51,7 @@ class Rejections:
             ranges.append([line, line])
 
 
-#: What a line is that is no sample and was understood.
+#: Kinds of lines that were understood but are not samples.
 HEADER, SINCE_BOOT, AVERAGE, THREAD = "headers", "since boot", "averages", "threads"
 OTHER, COMMENT = "of other reports", "comments"
 
@@ -72,11 +72,11 @@ class LineParser:
 
     @property
     def skipped(self) -> int:
-        """Lines that were understood and hold no sample."""
+        """Lines that were understood and contain no sample."""
         return sum(self.passed.values())
 
     def _usable(self, line: bytes) -> bytes | None:
-        """Count a line; the line without colours, or None where it is rejected whatever comes before it."""
+        """Count a line; the line without colours, or None if it is rejected regardless of earlier ones."""
         self.lines += 1
         if len(line) > MAX_LINE:
             self._reject(f"longer than {MAX_LINE} bytes")
@@ -114,7 +114,7 @@ def banner(line: bytes) -> Banner | None:
 
 
 def number(token: bytes) -> tuple[float, int]:
-    """The value of ``token`` and its code: the careful, slow way.
+    """Value of ``token`` and its code: the careful, slow way.
 
     Understands digits of any script, decimal commas and ``-`` (MISSING). NaN and infinite values are
     RANGE, anything else is UNREADABLE.
@@ -126,7 +126,7 @@ def number(token: bytes) -> tuple[float, int]:
         value = float(text)
     except ValueError:
         return NAN, codes.UNREADABLE
-    if b"_" in text or text != text.strip():  # float() takes what no tool prints
+    if b"_" in text or text != text.strip():  # float() accepts text that no tool prints
         return NAN, codes.UNREADABLE
     return value, codes.VALID if -INFINITY < value < INFINITY else codes.RANGE
 
@@ -145,7 +145,7 @@ def human_number(token: bytes, divisor: float) -> tuple[float, int]:
 
 
 def ascii_digits(text: bytes) -> bytes:
-    """The UTF-8 text with ASCII digits in place of those of other scripts, and ``.`` for the Arabic decimal sign."""
+    """UTF-8 text with ASCII digits in place of those of other scripts, and ``.`` for the Arabic decimal sign."""
     if text.isascii():
         return text
     found = text.decode("utf-8", "replace").replace("\u066b", ".")
@@ -153,7 +153,7 @@ def ascii_digits(text: bytes) -> bytes:
 
 
 def has_digit(text: bytes) -> bool:
-    """Whether there is a digit or a numeral of any script in ``text``: a time has one, ``Average:`` has none."""
+    """Whether ``text`` contains a digit or a numeral of any script: a time has one, ``Average:`` has none."""
     if text.isascii():
         return not _DIGITS.isdisjoint(text)
     return any(each.isnumeric() for each in text.decode("utf-8", "replace"))
@@ -173,7 +173,7 @@ def shape(text: bytes) -> bytes:
 
 
 def without_colours(line: bytes) -> bytes:
-    """The line without the escape sequences of ``S_COLORS=always``."""
+    """Line without the escape sequences of ``S_COLORS=always``."""
     first, *rest = line.split(b"\x1b[")
     kept = [first]
     for piece in rest:

@@ -1,24 +1,24 @@
 """Vmstat parser, fed line by line; pure: no process, no clock.
 
-Source: vmstat(8) and src/vmstat.c of procps 2.0 to 4.0. Facts that the code rests on:
+Source: vmstat(8) and src/vmstat.c of procps 2.0 to 4.0. Facts the code relies on:
 
-- columns are found by their names. A name that occurs twice means neither column, and one that is not
-  known is MISSING;
-- a header without one known name is of a language with names of its own. Only procps 3.3 and newer have
-  such, and they print 17 columns, from 4.0.1 on 18 with ``gu``. So position decides, except where options
+- columns are found by their names. If a name occurs twice neither column is used, and an
+  unknown one is MISSING;
+- a header without any known name is in a language with its own names. Only procps 3.3 and newer have
+  these, and they print 17 columns, from 4.0.1 on 18 with ``gu``. So position decides, except if options
   change the column: buff and cache (with -a inact and active) and gu are MISSING;
 - swpd, free, buff, cache are in the unit of -S (k 1000, K 1024, m 10^6, M 2^20 bytes), si and
   so in that unit per second; the header does not name the unit, so the caller must know it;
 - bi and bo come from pgpgin and pgpgout, so they are blocks of 1024 bytes per second
-  whatever the unit;
+  independent of the unit;
 - procps 4 prints ``gu`` (with -w from 4.0.1, always from 4.0.3) and takes guest time out of
   ``us``; procps 3 counts guest time in ``us`` and cannot separate it: guest is then MISSING;
 - -a replaces buff and cache by inact and active: they are then MISSING;
-- with -t a row ends in date and time. The zone stands after the names of the header, or (the patched
+- with -t a row ends in date and time. The zone follows the names of the header, or (the patched
   3.2.8 of RHEL 6) after the time of every row;
-- the first row of a run is an average since boot (-y leaves it out), so it is no sample. A header after
-  rows starts a run, unless it is one that is repeated: every 21 rows without a terminal (height - 3 on
-  one), with the interval of the rows before and nothing in between.
+- the first row of a run is an average since boot (-y leaves it out), so it is not a sample. A header after
+  rows starts a run, unless it is a repeated one: every 21 rows without a terminal (height - 3 on
+  one), with the interval of the previous rows and nothing in between.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BLOCK = 1024
 
 _SIZE, _BLOCKS, _PERCENT, _PLAIN = "size", "blocks", "percent", "plain"
 
-#: header name -> metric, how it is scaled; in the order in which procps 3.3 prints them
+#: header name -> metric, its scaling; in the order printed by procps 3.3
 _COLUMNS: dict[bytes, tuple[str, str]] = {
     b"r": ("tasks_runnable", _PLAIN),
     b"b": ("tasks_blocked", _PLAIN),
@@ -68,23 +68,23 @@ _COLUMNS: dict[bytes, tuple[str, str]] = {
     b"st": ("cpu_steal_ratio", _PERCENT),
     b"gu": ("cpu_guest_ratio", _PERCENT),
 }
-#: Known, and no metric of ours: waiting processes (procps 2), memory by use (-a).
+#: Known, but not metrics here: waiting processes (procps 2), memory by use (-a).
 _OTHERS = frozenset((b"w", b"inact", b"active"))
-#: What a header without known names has in its places: nothing where options decide.
+#: Names for a header without known ones, by position: empty if options decide.
 _BY_POSITION = [b"" if name in (b"buff", b"cache", b"gu") else name for name in _COLUMNS]
-#: Its columns: with or without gu, with or without the zone of -t.
+#: Its number of columns: with or without gu, with or without the zone of -t.
 _POSITIONAL = (17, 18, 19)
-#: A header has at least so many names that are known, and half of all: no row of text passes for one.
+#: A header has at least this many known names, and half of all: no row of text passes for one.
 _MIN_KNOWN = 3
-#: The line above it: so many groups are drawn with dashes.
+#: The line above it: at least this many groups are drawn with dashes.
 _MIN_GROUPS = 3
-#: That of procps 2 has no dashes.
+#: In procps 2 it has no dashes.
 _GROUPS = frozenset((b"procs", b"memory", b"swap", b"io", b"system", b"cpu"))
 _DATE, _CLOCK = b"0000-00-00", b"00:00:00"
-#: A line of ``date`` has at most so many words.
+#: Maximum number of words in a line of ``date``.
 _STAMP_WORDS = 7
 _MAX_UNKNOWN = 100
-#: Rows between two headers where the output is no terminal: 24 lines less 3.
+#: Rows between two headers if the output is not a terminal: 24 lines less 3.
 _PAGE = 21
 _DAY = 86400
 #: Figures of two averages since boot differ by at most this part (or a per cent of the CPU).
@@ -107,18 +107,18 @@ class VmstatRow(NamedTuple):
 class _Header(NamedTuple):
     names: list[bytes]
     columns: list[tuple[int, int, float, float]]  # token, metric, factor, divisor
-    zone: bytes  # the last name where it is not known: with -t the time zone
+    zone: bytes  # the last name if it is unknown: with -t the time zone
 
 
 class VmstatParser(LineParser):
-    """Takes lines, gives rows; keeps the header and the counts.
+    """Takes lines, returns rows; keeps the header and the counts.
 
     ``unit`` is the argument of -S; ``first_is_average`` is False for a tool started with -y.
     """
 
     def __init__(self, resource_set: ResourceSet = HOST, *, unit: str = "K", first_is_average: bool = True) -> None:
         super().__init__()
-        # factor and divisor: a division by 100 is exact to the last bit where a product with 0.01 is not
+        # factor and divisor: a division by 100 is exact to the last bit while a product with 0.01 is not
         self._scales = {
             _SIZE: (float(UNITS[unit]), 1.0),
             _BLOCKS: (float(_BLOCK), 1.0),
@@ -129,7 +129,7 @@ class VmstatParser(LineParser):
         rates = [name for name in self._index if name.startswith("cpu_") or name.endswith("_per_second")]
         self._runs = _Runs([self._index[name] for name in rates]) if first_is_average else None
         self._header: _Header | None = None
-        self._timed = False  # whether every row has a time for sure
+        self._timed = False  # whether every row certainly has a time
         self._stamp = ""
 
     def unreadable(self) -> tuple[list[float], bytearray]:
@@ -138,7 +138,7 @@ class VmstatParser(LineParser):
         return [NAN] * size, bytearray([codes.UNREADABLE]) * size
 
     def feed(self, line: bytes) -> VmstatRow | None:
-        """The row in ``line`` (with or without its newline), or None when it is no sample."""
+        """The row in ``line`` (with or without its newline), or None if it is not a sample."""
         rejected = self.rejected.count
         row = self._take(line)
         if self._runs is not None and self.rejected.count != rejected:
@@ -197,7 +197,7 @@ class VmstatParser(LineParser):
         words = _time_words(tokens)
         self._timed = self._timed or words > 0
         if self._timed and not words:
-            self._reject("missing or incomplete time")  # a cut date would pass for a column
+            self._reject("missing or incomplete time")  # a truncated date would pass for a column
             return None
         count, width = len(tokens) - words, len(header.names)
         if words and header.zone and count == width - 1:
@@ -224,7 +224,7 @@ class VmstatParser(LineParser):
             self.unknown.add(name.decode("utf-8", "replace")[:40])
 
     def _values(self, tokens: list[bytes], header: _Header) -> tuple[list[float], bytearray] | None:
-        """Values and codes of a row; None when not one of them can be read."""
+        """Values and codes of a row; None if all of them are unreadable."""
         size = len(self._index)
         values = [NAN] * size
         row_codes = bytearray([codes.MISSING]) * size
@@ -245,24 +245,24 @@ class VmstatParser(LineParser):
 
 
 class _Runs:
-    """Finds the first row of every run. ``rates``: metrics of which that row has averages since boot."""
+    """Finds the first row of every run. ``rates``: metrics for which that row has averages since boot."""
 
     def __init__(self, rates: Sequence[int]) -> None:
         self._interrupted = False
         self._rates = rates
         self._names: list[bytes] = []
-        self._fresh = False  # a header has come since the last row
+        self._fresh = False  # there was a header since the last row
         self._rows = 0  # of this run
         self._first: list[float] = []
         self._time = b""
         self._step = 0  # seconds between the last two rows, 0: unknown
 
     def interrupt(self) -> None:
-        """Something else than rows and headers has come."""
+        """Note something other than rows and headers."""
         self._interrupted = True
 
     def header(self, names: list[bytes]) -> None:
-        """A header has come."""
+        """Note a header."""
         self._interrupted = self._interrupted or names != self._names
         self._names, self._fresh = names, True
 
@@ -286,7 +286,7 @@ class _Runs:
             gap = _seconds_between(self._time, time)
             if gap == 0 or abs(gap - self._step) > 1:
                 return False
-            if self._step > 2:  # runs that follow each other have no such gap
+            if self._step > 2:  # consecutive runs have no such gap
                 return True
         return self._rows % _PAGE == 0 and not all(_alike(values[at], self._first[at]) for at in self._rates)
 
@@ -296,7 +296,7 @@ def _alike(a: float, b: float) -> bool:
 
 
 def _seconds_between(earlier: bytes, later: bytes) -> int:
-    """Seconds from one ``date time`` to another, where that is less than a day; else a day."""
+    """Seconds from one ``date time`` to another, if less than a day; else a day."""
     (date_a, a), (date_b, b) = ((text[:10], _of_day(text[11:])) for text in (earlier, later))
     if date_a == date_b:
         return b - a
@@ -309,7 +309,7 @@ def _of_day(clock: bytes) -> int:
 
 
 def _time_words(tokens: Sequence[bytes]) -> int:
-    """How many words at the end of a row are its time: date and time, with the zone after them or not; 0: none."""
+    """Number of words at the end of a row that are its time: date and time, with or without the zone; 0: none."""
     for words in (2, 3):
         if len(tokens) > words and (shape(tokens[-words]), shape(tokens[1 - words])) == (_DATE, _CLOCK):
             return words
@@ -322,7 +322,7 @@ def _is_group_line(tokens: Sequence[bytes]) -> bool:
 
 
 def _is_header(tokens: Sequence[bytes], expected: bool) -> bool:
-    """Whether these are names of columns; ``expected``: no header is in force."""
+    """Whether these are column names; ``expected``: no header is in force."""
     if any(map(has_digit, tokens[:-1])):
         return False
     known = sum(token in _COLUMNS for token in tokens)

@@ -1,1 +1,1 @@
-"""Virtual machines: what qemu says of a guest, and what the guest gets."""
+"""Virtual machines: guests as described by qemu, and the resources they get."""

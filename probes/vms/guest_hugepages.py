@@ -1,8 +1,8 @@
-"""Huge page memory of guests, which their resident memory lacks.
+"""Huge page memory of guests, not included in their resident memory.
 
 It is HugetlbPages of /proc/PID/status (Linux 4.4).
 
-Only hosts that have huge pages pay for it: status is read when a guest is new and then every few seconds.
+Only hosts with huge pages pay for it: status is read for a new guest and then every few seconds.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _IN_OPTIONS = re.compile(r"""mem-path"?[=:\0] ?"?[^",\0]*huge|hugetlb"?[=:] ?"?(
 
 
 class Backing(NamedTuple):
-    """The memory of a guest in huge pages: ``size`` bytes, None where the kernel does not say; ``asked``: its options
-    name huge pages."""
+    """Memory of a guest in huge pages: ``size`` bytes, None if the kernel does not report it; ``asked``: its options
+    request huge pages."""
 
     size: float | None
     asked: bool
 
     @property
     def is_huge(self) -> bool:
-        """Whether the guest needs huge pages wherever it runs."""
+        """Whether the guest needs huge pages on any host."""
         return self.asked or bool(self.size)
 
 
@@ -41,7 +41,7 @@ _NOTHING = Backing(0.0, False)
 
 
 class GuestHugepages:
-    """The memory in huge pages of all ``guests`` of the host."""
+    """Memory in huge pages of all ``guests`` of the host."""
 
     def __init__(self, facts: HostFacts, guests: Callable[[], list[Found]]) -> None:
         self._facts = facts
@@ -54,8 +54,8 @@ class GuestHugepages:
         return self._known.get((found.pid, found.start), _NOTHING)
 
     def look(self, others: bool, monotonic: float) -> bool:
-        """Read what is due, at once where there are ``others`` than before; whether other guests than before are backed
-        by huge pages."""
+        """Read what is due, immediately if there are ``others`` than before; returns whether the guests backed by
+        huge pages have changed."""
         due = monotonic >= self._due
         if not (self._facts.hugepages or self._known) or not (due or others):
             return False
@@ -71,19 +71,19 @@ class GuestHugepages:
 
     def _read(self, guest: Found, due: bool) -> Backing:
         old = self._known.get((guest.pid, guest.start))
-        if old is not None and (not due or old.size is None):  # a kernel without the line never has it
+        if old is not None and (not due or old.size is None):  # a kernel without the line will never have it
             return old
         base = f"{self._facts.proc}/{guest.pid}"
         asked = is_asked(command_line(base)) if old is None else old.asked
         try:
             size = number_after(read_once(f"{base}/status"), b"\nHugetlbPages:")
-        except OSError:  # it may not be read; or it has ended, and the next reading lacks it
+        except OSError:  # it may not be read; or it has ended, and is missing in the next reading
             return old or Backing(None, asked)
         return Backing(None if size is None else size * _KIB, asked)
 
     def add(self, figures: array[float], codes: bytearray) -> None:
-        """Add the memory in huge pages to resident memory in rows of WIDTH, one of each guest; MISSING where a guest
-        has huge pages and nobody knows how much of them."""
+        """Add the memory in huge pages to resident memory in rows of WIDTH, one per guest; MISSING if a guest
+        has an unknown amount of huge pages."""
         memory = self._facts.memory_bytes
         for row, (size, asked) in enumerate(self._known.values()):
             for column, whole in ((RESIDENT, 1.0), (SHARE, memory)):
@@ -95,6 +95,6 @@ class GuestHugepages:
 
 
 def is_asked(arguments: list[str]) -> bool:
-    """Whether qemu's command line puts the memory of the guest into huge pages: below a directory of such a name, as
-    mounts of hugetlbfs have, or in a memfd. ``-mem-prealloc`` alone does not."""
+    """Whether qemu's command line puts the memory of the guest into huge pages: below a directory with such a name, as
+    for mounts of hugetlbfs, or in a memfd. ``-mem-prealloc`` alone does not."""
     return _IN_OPTIONS.search("\0".join(arguments)) is not None

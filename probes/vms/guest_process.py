@@ -18,15 +18,15 @@ _SHORT_FILE = 1024  #: bytes of comm or stat
 _VCPU_THREAD = re.compile(rb"CPU \d+/")  #: with -name debug-threads=on, from QEMU 11 on always
 _VCPU_FILE = re.compile(r"anon_inode:\[?kvm-vcpu(?::\d+)?\]?", re.ASCII)  #: virt/kvm/kvm_main.c
 _MACVTAP = re.compile(r"/dev/tap\d+(?: \(deleted\))?", re.ASCII)
-#: Between two lists of the threads of a guest: a tick of a second may be a little early. The longest is for a guest
+#: Between two listings of the threads of a guest: a tick of a second may be a little early. The longest is for a guest
 #: that never starts some of its vCPUs.
 _AGAIN_SECONDS, _MOST_SECONDS = 0.9, 60.0
-_WITH_THREADS = 3  #: links of a directory with one inside; fewer where the file system does not count them
-_GUEST_TIME = 40  #: field of /proc/PID/task/TID/stat after the name: ticks that ran a guest
+_WITH_THREADS = 3  #: links of a directory with one inside; fewer if the file system does not count them
+_GUEST_TIME = 40  #: field of /proc/PID/task/TID/stat after the name: ticks spent running a guest
 
 
 class Found(NamedTuple):
-    """A process as discovery saw it. ``start`` is its start time in clock ticks after the boot."""
+    """A process as seen by discovery. ``start`` is its start time in clock ticks after the boot."""
 
     pid: int
     start: int
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def executable(base: str) -> str | None:
-    """The path of the program that the process at ``base`` (/proc/PID) runs, None where it may not be read."""
+    """Path of the program of the process at ``base`` (/proc/PID), None if it may not be read."""
     try:
         return os.readlink(f"{base}/exe")
     except OSError:
@@ -46,7 +46,7 @@ def executable(base: str) -> str | None:
 
 
 def command_line(base: str) -> list[str]:
-    """The arguments of the process at ``base``; empty when it has none or may not be read."""
+    """Arguments of the process at ``base``; empty if it has none or may not be read."""
     try:
         text = read_once(f"{base}/cmdline", _SHORT_ARGUMENTS)
         if len(text) >= _SHORT_ARGUMENTS:
@@ -57,16 +57,16 @@ def command_line(base: str) -> list[str]:
 
 
 def guest_of(base: str, program: str | None) -> Guest | None:
-    """The guest that the process at ``base`` runs, None when it runs none; ``program`` is its executable.
+    """Guest run by the process at ``base``, None if it runs none; ``program`` is its executable.
 
-    Nothing more is read of one whose executable is no qemu."""
+    Nothing more is read if the executable is not qemu."""
     if program is not None and not is_qemu(program):
         return None
     return parse(command_line(base), program or "", lambda path: configuration(base, path))
 
 
 def configuration(base: str, path: str) -> str | None:
-    """The text of a qemu's configuration file, as the process at ``base`` sees it or as this host does; None when it
+    """Text of a qemu's configuration file, as seen by the process at ``base`` or by this host; None if it
     cannot be read. Only a file is read, never a device or a pipe, which could block."""
     if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
         return None
@@ -92,7 +92,7 @@ Process = tuple[int, int]  #: pid and start
 
 
 class Vcpus(NamedTuple):
-    """The vCPUs of a guest: how many (None: unknown), the ``threads`` that run them (empty: unknown), and whether some
+    """vCPUs of a guest: their number (None: unknown), the ``threads`` that run them (empty: unknown), and whether
     more may start without a change of the number of threads."""
 
     number: int | None
@@ -101,8 +101,8 @@ class Vcpus(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """Threads found at ``at``, with ``links`` of the directory of threads, and after how many seconds to look again
-    though their number has not changed."""
+    """Threads found at ``at``, with ``links`` of the directory of threads, and the time in seconds to look again
+    even if their number has not changed."""
 
     vcpus: Vcpus
     links: int
@@ -118,7 +118,7 @@ class VcpuFinder:
         self._looked: dict[Process, _Looked] = {}
 
     def find(self, process: Process, guest: Guest, monotonic: float, again: bool = False) -> Vcpus:
-        """Current vCPU threads of a guest. ``again``: look even if the number of threads is that of before."""
+        """Current vCPU threads of a guest. ``again``: look even if the number of threads has not changed."""
         known = self._looked.get(process)
         if known is not None and known.vcpus.complete and known.vcpus.number == guest.most_vcpus and not again:
             return known.vcpus  # none can be plugged in
@@ -128,7 +128,7 @@ class VcpuFinder:
             seconds = known.seconds if links == known.links else _AGAIN_SECONDS
             if monotonic - known.at < seconds:
                 return known.vcpus
-        found, seconds = vcpus_of(base, guest), _AGAIN_SECONDS  # a thread that has just come may get its name yet
+        found, seconds = vcpus_of(base, guest), _AGAIN_SECONDS  # a new thread may get its name later
         if known is not None and (known.vcpus, known.links) == (found, links):
             seconds = INFINITY if found.complete else min(2 * known.seconds, _MOST_SECONDS)
         self._looked[process] = _Looked(found, links if links >= _WITH_THREADS else -1, monotonic, seconds)
@@ -140,8 +140,8 @@ class VcpuFinder:
 
 
 def vcpus_of(base: str, guest: Guest) -> Vcpus:
-    """The vCPUs of the guest that the process at ``base`` runs: the threads named ``CPU 0/KVM`` and so on. Where
-    threads have no names, as many as KVM has open or the options say, and the threads that have run a guest."""
+    """vCPUs of the guest run by the process at ``base``: the threads named ``CPU 0/KVM`` and so on. If
+    threads have no names, the number open in KVM or in the options, and the threads that have run a guest."""
     threads = tuple(sorted(int(name) for name in _names(f"{base}/task") if name.isdecimal()))
     named = tuple(thread for thread in threads if _VCPU_THREAD.match(_text_of(f"{base}/task/{thread}/comm")))
     if named:
@@ -165,7 +165,7 @@ def _text_of(path: str) -> bytes:
 
 
 def _links(path: str) -> int:
-    """Of the directory of threads: two more than there are threads (fs/proc/base.c, proc_task_getattr)."""
+    """Link count of the directory of threads: two more than threads (fs/proc/base.c, proc_task_getattr)."""
     try:
         return os.stat(path).st_nlink
     except OSError:
@@ -173,10 +173,10 @@ def _links(path: str) -> int:
 
 
 def taps(proc: str, pid: int) -> list[str]:
-    """The tap interfaces that a process holds open, by the ``iff:`` lines of its /dev/net/tun descriptors.
+    """Tap interfaces held open by a process, by the ``iff:`` lines of its /dev/net/tun descriptors.
 
-    Of a macvtap, whose descriptor does not say which interface it is, the device: ``/dev/tap7``. Raises OSError when
-    they may not be looked at.
+    For a macvtap, whose descriptor does not name its interface, the device: ``/dev/tap7``. Raises OSError if
+    the descriptors may not be read.
     """
     found = set()
     base = f"{proc}/{pid}"
@@ -186,7 +186,7 @@ def taps(proc: str, pid: int) -> list[str]:
             if _MACVTAP.fullmatch(target):
                 found.add(target)
             lines = read_once(f"{base}/fdinfo/{number}").splitlines() if target.endswith("/net/tun") else []
-        except (FileNotFoundError, ProcessLookupError):  # it has just been closed
+        except (FileNotFoundError, ProcessLookupError):  # just closed
             continue
         for key, _, value in (line.partition(b":") for line in lines):
             if key == b"iff" and value.strip():
@@ -195,7 +195,7 @@ def taps(proc: str, pid: int) -> list[str]:
 
 
 def _open_files(base: str) -> Iterator[tuple[str, str]]:
-    """The numbers of a process' open files and what they are."""
+    """Numbers of a process' open files with their links."""
     for number in _names(f"{base}/fd"):
         try:
             yield number, os.readlink(f"{base}/fd/{number}")

@@ -1,12 +1,12 @@
 """Network traffic of guests, from the tap interfaces held by their processes.
 
-Each is in its own network namespace.
+Each has its own network namespace.
 
-The host sees a tap from the other side: what it transmits into one the guest receives. A tap of the same name may be
-in every namespace, so each guest's are looked for in /proc/PID/net/dev. The inode of that file tells namespaces apart,
-which takes no right (/proc/PID/ns/net takes CAP_SYS_PTRACE): guests of one namespace share a reading.
+The host sees a tap from the other side: the guest receives what the host transmits into it. A tap of the same name may
+be in every namespace, so each guest's are looked up in /proc/PID/net/dev. The inode of that file identifies the
+namespace without any privilege (/proc/PID/ns/net requires CAP_SYS_PTRACE): guests of one namespace share a reading.
 
-A namespace lives as long as a descriptor of its files: but for that of the host none is kept open.
+A namespace lives as long as a descriptor of its files: only that of the host is kept open.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NO_RIGHT = "its open files are not readable (CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE
 NO_TAP = "it has no tap interface open"
 MACVTAP = "it uses macvtap, whose bytes are not attributed"
 ELSEWHERE = "an open tap is missing from the interfaces of its network namespace"
-#: Descriptors are counted after so few readings, and as soon as the host has other interfaces than before. They are
-#: looked at when their number has changed, when a tap is gone, and where the kernel does not count them (before
-#: Linux 6.2); otherwise after so many readings.
+#: Descriptors are counted after the smaller number of readings, and as soon as the host's interfaces have changed. They
+#: are examined if their number has changed, if a tap is gone, and if the kernel does not count them (before
+#: Linux 6.2); otherwise after the larger number of readings.
 _OFTEN, _SELDOM = 2, 300
-_OUTDATED = -1  #: number of descriptors, where one of its taps is gone
+_OUTDATED = -1  #: number of descriptors, if one of its taps is gone
 _HOST = 0  #: the namespace of the probe
 
 Cell = tuple[float, int]  #: value and validity code
@@ -40,8 +40,8 @@ _UNKNOWN: tuple[Cell, Cell] = (NAN, MISSING), (NAN, MISSING)
 
 
 class Cards(NamedTuple):
-    """The ``taps`` of a guest, their network ``namespace``, and how many ``files`` the process had open. ``missing``:
-    why its traffic is not known, "" where it is."""
+    """The ``taps`` of a guest, their network ``namespace``, and the number of ``files`` open in the process.
+    ``missing``: why its traffic is unknown, "" if it is known."""
 
     taps: tuple[str, ...]
     namespace: int
@@ -61,12 +61,12 @@ class _Guest:
         self.cells = _UNKNOWN
 
     def has(self, cards: Cards) -> None:
-        """Take what was found of its network cards."""
+        """Set the network cards found."""
         self.cards = cards
         self.counters.keep([f"{name}{way}" for name in cards.taps for way in range(2)])
 
     def count(self, interfaces: _Interfaces, seconds: float) -> None:
-        """Take a reading of its namespace, ``seconds`` after the previous one."""
+        """Process a reading of its namespace, ``seconds`` after the previous one."""
         names = self.cards.taps
         there = bool(names) and all(name in interfaces for name in names)
         self.missing = self.cards.missing or ("" if there else ELSEWHERE)
@@ -75,7 +75,7 @@ class _Guest:
                 self.counters, self.cells = CounterMemory(), _UNKNOWN
                 self.cards = self.cards._replace(files=_OUTDATED)
             return
-        most = UNKNOWN_LINK * growth(seconds)  # of a tap, which has no speed of its own
+        most = UNKNOWN_LINK * growth(seconds)  # for a tap, which has no speed of its own
         received, transmitted = (
             total([self.counters.rate(f"{name}{way}", interfaces[name][way], seconds, most=most) for name in names])
             for way in (1, 0)
@@ -94,7 +94,7 @@ class GuestTraffic:
         self._turn = 0
 
     def read(self, guests: Sequence[Found], seconds: float) -> bool:
-        """Read the traffic of these, ``seconds`` after the previous reading; whether what is missing has changed."""
+        """Read the traffic of these, ``seconds`` after the previous reading; returns if ``missing`` has changed."""
         before = [guest.missing for guest in self._guests.values()]
         self._turn += 1
         here = self._interfaces(0, _HOST) if guests else {}
@@ -108,7 +108,7 @@ class GuestTraffic:
         return before != [guest.missing for guest in self._guests.values()]
 
     def _look(self, found: Found, others: bool) -> _Guest:
-        """What is remembered of a guest, whose cards may be others where the interfaces of the host are ``others``."""
+        """Memory of a guest, with a check of its cards if the interfaces of the host are ``others``."""
         guest, turn = self._guests.get(found[:2]), found.pid + self._turn
         if guest is not None and turn % _OFTEN and not others and guest.cards.files != _OUTDATED:
             return guest
@@ -140,12 +140,12 @@ class GuestTraffic:
             return {}
 
     def missing(self, found: Found) -> str:
-        """Why the traffic of a guest is MISSING, "" where it is not."""
+        """Why the traffic of a guest is MISSING, "" if it is not."""
         guest = self._guests.get((found.pid, found.start))
         return "" if guest is None else guest.missing
 
     def columns(self) -> list[tuple[array[float], bytes]]:
-        """Columns of the traffic that all guests receive and transmit: values and codes, in the order of the newest
+        """Columns of the traffic received and transmitted by all guests: values and codes, in the order of the newest
         reading."""
         ways = [[guest.cells[way] for guest in self._guests.values()] for way in range(2)]
         return [(array("d", [value for value, _ in cells]), bytes([code for _, code in cells])) for cells in ways]
@@ -156,7 +156,7 @@ class GuestTraffic:
 
 
 def namespace_of(proc: str, pid: int) -> int:
-    """The network namespace of a process: 0 for that of the host, and where a capture does not say."""
+    """Network namespace of a process: 0 for that of the host, and if it is missing in a capture."""
     own = _inode(f"{proc}/{pid}/net/dev")
     return _HOST if own == _inode(f"{proc}/net/dev") else own
 

@@ -1,11 +1,11 @@
 """Run time and run-queue delay of a guest's vCPUs.
 
-Run time and delay are those of the vCPU threads (``/proc/PID/task/TID/schedstat``, nanoseconds since their start), as
-libvirt's ``vcpu.N.time`` and ``.delay``. Delay has in it the time for which the guest's own limit kept it from running:
+Run time and delay are those of the vCPU threads (``/proc/PID/task/TID/schedstat``, nanoseconds since their start), like
+libvirt's ``vcpu.N.time`` and ``.delay``. Delay includes the time for which the guest's own limit kept it from running:
 ``throttled_time`` (cgroup v1, nanoseconds) or ``throttled_usec`` (v2) in cpu.stat of the cgroups of these threads and
-those above. What is left is suffering: time that others had.
+those above. The rest is suffering: time used by others.
 
-A cgroup counts periods once it has a limit. Those that have none are looked at when a guest is new, after that only
+A cgroup counts periods once it has a limit. Those without one are checked for a new guest, and after that only
 while the guest waits, every few seconds.
 """
 
@@ -21,15 +21,15 @@ from probes.sampling.host_facts import HostFacts
 from probes.sampling.procfs import OpenFile, number_after, read_once
 
 _NANOSECOND = 1e-9
-_SIZE, _NUMBERS = 80, 3  #: bytes of schedstat, more than its numbers of 64 bits take
+_SIZE, _NUMBERS = 80, 3  #: bytes of schedstat, longer than its numbers of 64 bits
 _RAN = 10_000_000  #: nanoseconds; a vCPU that has run no instruction of its guest has taken less to start
 _DELAYED = 0.02  #: cores of delay from which on a limit may be the reason
 _LOOK_SECONDS = 5.0
-_MOST_FILES = int(os.sysconf("SC_OPEN_MAX")) // 4  #: that stay open; what is beyond is opened at each reading
-#: Its own word for the time that a cgroup was kept from running -> nanoseconds.
+_MOST_FILES = int(os.sysconf("SC_OPEN_MAX")) // 4  #: to keep open; further ones are opened at each reading
+#: Name in cpu.stat of the time for which a cgroup was kept from running -> nanoseconds.
 _THROTTLED = ((b"throttled_time ", 1), (b"throttled_usec ", 1000))
 
-CPU_STAT = "cpu.stat"  #: the file of a cgroup that says how it is limited
+CPU_STAT = "cpu.stat"  #: file of a cgroup with its limit statistics
 
 Cell = tuple[float, int]  #: value and validity code
 _MISSING: Cell = (NAN, MISSING)
@@ -37,7 +37,7 @@ _NOTHING: Cell = (0.0, VALID)
 
 
 class Times(NamedTuple):
-    """Cores that all vCPUs of a guest had in an interval, in the order of the columns."""
+    """Cores used or waited for by all vCPUs of a guest in an interval, in the order of the columns."""
 
     run: Cell
     delay: Cell
@@ -60,7 +60,7 @@ class _Budget:
         self._left = files
 
     def take(self) -> bool:
-        """Whether one more file may be kept open, which counts from now on."""
+        """Whether one more file may be kept open; if so it is counted."""
         if self._left <= 0:
             return False
         self._left -= 1
@@ -75,15 +75,15 @@ _FILES = _Budget(_MOST_FILES)
 
 
 class VcpuTimes:
-    """Reads those of one guest. ``ran``: any of its vCPUs has run; None where that is not known. ``missing``: why some
-    of the figures are."""
+    """Reads the times of one guest. ``ran``: any of its vCPUs has run; None if unknown. ``missing``: why some
+    of the figures are missing."""
 
     __slots__ = ("_base", "_followed", "_limits", "_looked", "_open", "_threads", "missing", "ran")
 
     def __init__(self, facts: HostFacts, pid: int) -> None:
         self._base = f"{facts.proc}/{pid}/task"
         self._followed: tuple[int, ...] = ()
-        self._threads: dict[int, tuple[int, int] | None] = {}  # run time and delay at the reading before
+        self._threads: dict[int, tuple[int, int] | None] = {}  # run time and delay at the previous reading
         self._open: dict[int, int] = {}
         self._limits = Limits(facts, self._base)
         self._looked = 0.0
@@ -91,7 +91,7 @@ class VcpuTimes:
         self.missing = ""
 
     def read(self, threads: tuple[int, ...], seconds: float, monotonic: float) -> Times:
-        """Those of these threads, ``seconds`` after the reading before."""
+        """Times of these threads, ``seconds`` after the previous reading."""
         changed = threads != self._followed
         if changed:
             self._follow(threads)
@@ -117,7 +117,7 @@ class VcpuTimes:
             self._close(thread)
 
     def _grown(self, seconds: float) -> tuple[Cell, Cell]:
-        """Run time and delay of all threads: one that has just come or gone adds nothing."""
+        """Run time and delay of all threads: one that has just started or ended adds nothing."""
         run = delay = known = longest = 0
         code = FIRST
         kept = self._open
@@ -126,7 +126,7 @@ class VcpuTimes:
                 words = (pread(kept[thread], _SIZE, 0) if thread in kept else self._text(thread)).split()
                 if len(words) != _NUMBERS or not b"".join(words).isdigit():
                     raise ValueError(words)
-            except OSError:  # it has ended, and is no thread of the guest at the next look
+            except OSError:  # it has ended, and is no longer a thread of the guest at the next look
                 self._threads[thread] = None
                 continue
             except ValueError:
@@ -151,7 +151,7 @@ class VcpuTimes:
         return (run / seconds * _NANOSECOND, VALID), (delay / seconds * _NANOSECOND, VALID)
 
     def _text(self, thread: int) -> bytes:
-        """Text about a thread whose file is not open. Raises OSError for one that is gone."""
+        """Text about a thread without an open file. Raises OSError if it is gone."""
         path = f"{self._base}/{thread}/schedstat"
         if not _FILES.take():
             return read_once(path, _SIZE)
@@ -176,14 +176,14 @@ class VcpuTimes:
 
 
 def _suffering(delay: Cell, throttled: Cell) -> Cell:
-    """The part of the delay that is not the guest's own limit; the code of the first that is not known."""
+    """The part of the delay beyond the guest's own limit; the code of the first unknown one."""
     code = delay[1] or throttled[1]
     return (max(0.0, delay[0] - throttled[0]), VALID) if code == VALID else (NAN, code)
 
 
 class Limits:
-    """The CPU limits of the cgroups of some threads of one process (cgroups(7)), whose directory of threads is
-    ``base``. ``known``: some cgroup says how long it was kept from running."""
+    """CPU limits of the cgroups of some threads of one process (cgroups(7)), whose directory of threads is
+    ``base``. ``known``: some cgroup reports how long it was kept from running."""
 
     __slots__ = ("_base", "_facts", "_limited", "known")
 
@@ -191,10 +191,10 @@ class Limits:
         self._facts = facts
         self._base = base
         self.known = False
-        self._limited: dict[str, tuple[OpenFile, int | None]] = {}  # nanoseconds at the reading before
+        self._limited: dict[str, tuple[OpenFile, int | None]] = {}  # nanoseconds at the previous reading
 
     def look(self, threads: Iterable[int]) -> None:
-        """Find the cgroups of these threads, and those of them that have a limit."""
+        """Find the cgroups of these threads, and those among them with a limit."""
         cgroups = {_text(f"{self._base}/{thread}/cgroup") for thread in threads}
         places = [place for text in cgroups if (place := place_of(self._facts.sys, text)) is not None]
         paths = {f"{root}{level}/{CPU_STAT}" for root, cgroup in places for level in levels(cgroup)}
@@ -206,7 +206,7 @@ class Limits:
         self._limited = {path: self._limited.get(path) or (OpenFile(path), None) for path in limited}
 
     def grown(self, seconds: float) -> Cell:
-        """Cores that the limits took; 0 where nothing has one, MISSING where nobody says."""
+        """Cores withheld by the limits; 0 if there is none, MISSING if no cgroup reports it."""
         if not self.known:
             return _MISSING
         if not self._limited and seconds > 0:
@@ -233,7 +233,7 @@ class Limits:
 
 
 def throttled(cpu_stat: bytes) -> int | None:
-    """Nanoseconds for which a cgroup was kept from running; None where its cpu.stat does not say."""
+    """Nanoseconds for which a cgroup was kept from running; None if missing in its cpu.stat."""
     for label, scale in _THROTTLED:
         found = number_after(b"\n" + cpu_stat, b"\n" + label)
         if found is not None:
@@ -242,8 +242,8 @@ def throttled(cpu_stat: bytes) -> int | None:
 
 
 def place_of(sys: str, cgroup: bytes) -> tuple[str, str] | None:
-    """Where the hierarchy with the controller of the CPU is below ``sys``, and the path in it, by /proc/PID/cgroup:
-    that of cgroup v1, else the one of v2; None where this namespace does not see it."""
+    """Path of the hierarchy with the CPU controller below ``sys``, and the path in it, from /proc/PID/cgroup:
+    that of cgroup v1, else the one of v2; None if it is not visible in this namespace."""
     found = None
     for line in cgroup.decode("utf-8", "surrogateescape").splitlines():
         number, _, rest = line.partition(":")
@@ -258,7 +258,7 @@ def place_of(sys: str, cgroup: bytes) -> tuple[str, str] | None:
 
 
 def levels(path: str) -> list[str]:
-    """A cgroup and all above it, "" for that of the whole hierarchy."""
+    """A cgroup and all its ancestors, "" for that of the whole hierarchy."""
     parts = path.strip("/").split("/") if path.strip("/") else []
     return ["".join(f"/{part}" for part in parts[:count]) for count in range(len(parts) + 1)]
 

@@ -1,9 +1,9 @@
 """Owners of guests: the platform that started a qemu process, and its name.
 
-The name is what the platform calls the guest.
+The name is the platform's name of the guest.
 
 =============  ========================================================  ==========================================
-platform       seen by                                                   labels beside ``owner``
+platform       recognized by                                             labels beside ``owner``
 =============  ========================================================  ==========================================
 openstack      smbios product ``OpenStack …``
 cloudstack     smbios product ``CloudStack …``; name ``i-2-14-VM``
@@ -16,7 +16,7 @@ lxd, incus     smbios type 2, product ``LXD`` or ``Incus``; the path     ``proje
                ``…/[PROJECT_]NAME/qemu.conf`` of ``-readconfig``
 =============  ========================================================  ==========================================
 
-A guest of libvirt, Ganeti or nobody has no owner here. A uuid names a guest everywhere, except on KubeVirt, which
+A guest of libvirt, Ganeti or no platform has no owner here. A uuid names a guest everywhere, except on KubeVirt, which
 derives it from the name alone in older versions: two namespaces may have a VM of one name.
 """
 
@@ -37,9 +37,9 @@ _INSTANCES = {"lxd": "LXD", "incus": "Incus"}  #: products by platform
 
 
 class Owner(NamedTuple):
-    """``labels`` of the guest, ``owner`` among them; ``title`` is what the platform calls it, "" for the name that
-    qemu was given. ``key`` identifies the guest within the installation (``pve``, VMID), and does so in the place of
-    its uuid where ``instead``."""
+    """``labels`` of the guest, including ``owner``; ``title`` is its name on the platform, "" for the name
+    given to qemu. ``key`` identifies the guest within the installation (``pve``, VMID), and replaces
+    its uuid if ``instead``."""
 
     labels: tuple[tuple[str, str], ...] = ()
     title: str = ""
@@ -51,7 +51,7 @@ NOBODY = Owner()
 
 
 def owner_of(options: Options, name: str, arguments: Sequence[str]) -> Owner:
-    """The owner of a guest by its options, the name that qemu was given, and all of the command line."""
+    """Owner of a guest from its options, the name given to qemu, and the whole command line."""
     smbios = {
         f"{fields.get('type', '')}.{key}": value
         for fields in options.all("smbios", "file")
@@ -84,7 +84,7 @@ def _is_kubevirt(smbios: dict[str, str], arguments: Sequence[str]) -> bool:
 
 
 def _instance(product: str, path: Sequence[str], name: str) -> Owner:
-    """Of LXD or Incus; the directory of the configuration file is named after project and instance."""
+    """Owner LXD or Incus; the directory of the configuration file is named after project and instance."""
     platform = next((each for each, word in _INSTANCES.items() if word == product or each in path), "")
     if not platform:
         return NOBODY

@@ -1,12 +1,12 @@
 """Qemu guest: name, uuid, owner, vCPUs and memory, from its command line.
 
-The executable and its options are looked at.
+They are read from the executable and its options.
 
 qemu(1): ``-name guest=NAME`` or ``-name NAME``, ``-uuid UUID`` or ``-smbios type=1,uuid=UUID``, ``-smp
-cpus=,maxcpus=,sockets=,cores=,threads=``, ``-m size=SIZE`` (mebibytes unless a suffix says otherwise), and what is
-plugged in beside these: ``-device MODEL-cpu``, ``-device pc-dimm,memdev=ID`` or ``virtio-mem`` with its ``-object
+cpus=,maxcpus=,sockets=,cores=,threads=``, ``-m size=SIZE`` (mebibytes without a suffix), and devices
+added to these: ``-device MODEL-cpu``, ``-device pc-dimm,memdev=ID`` or ``virtio-mem`` with its ``-object
 memory-backend-*,id=ID,size=SIZE``. ``-incoming`` makes a process wait for a migration; ``-accel``, ``-enable-kvm`` and
-``-machine accel=`` say what runs the guest. What cannot be known from these is None.
+``-machine accel=`` name what runs the guest. Anything these leave unknown is None.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import NamedTuple
 from probes.vms.owners import NOBODY, Owner, owner_of
 from probes.vms.qemu_options import Fields, Options, bytes_of, number_of, product, sections_of, values_of
 
-#: Names of the executable. NixOS wraps programs (``.NAME-wrapped``), OpenNebula and forks add a word of their own, and
-#: what the kernel or a package manager puts behind the name of a replaced one begins with one of ``.; ``.
+#: Names of the executable. NixOS wraps programs (``.NAME-wrapped``), OpenNebula and forks add their own word, and
+#: the suffix added by the kernel or a package manager to a replaced one begins with one of ``.; ``.
 _PROGRAM = re.compile(
     r"\.?(?:qemu(?:-\w+)*-system-[\w-]+|qemu-kvm(?:-\w+)*|kvm(?:-spice)?|qemu)(?:-wrapped)?(?:[.; ].*)?", re.DOTALL
 )
-#: A process that makes a machine has one of these at least; one that answers a question (``--version``) has none.
+#: A process with a machine has at least one of these; one that answers a question (``--version``) has none.
 _OF_A_MACHINE = frozenset((
     "machine", "M", "m", "smp", "cpu", "name", "uuid", "smbios", "accel", "enable-kvm", "drive", "blockdev", "device",
     "hda", "hdb", "hdc", "hdd", "cdrom", "fda", "pflash", "kernel", "initrd", "append", "bios", "boot", "readconfig",
@@ -33,7 +33,7 @@ _OF_A_MACHINE = frozenset((
     "mem-path", "mem-prealloc", "id", "virtfs", "fsdev", "tpmdev",
 ))  # fmt: skip
 _DEFAULT_MEMORY = 128 << 20  # qemu(1), -m
-#: Machines with that default, and with one vCPU where no option says otherwise. A board may have others.
+#: Machines with that default, and with one vCPU unless an option says otherwise. Other boards may differ.
 _PLAIN = re.compile(r"(?:pc|q35|microvm|virt|isapc|s390-ccw-virtio)(?:[-+].*)?")
 _PLAIN_PROGRAM = re.compile(r".*(?:x86_64|i386|kvm)[^/]*", re.DOTALL)  # without -machine they make a pc
 _LEVELS = ("drawers", "books", "sockets", "dies", "clusters", "modules", "cores", "threads")
@@ -42,11 +42,11 @@ _UUID = re.compile(r"[0-9a-f-]+")
 
 
 class Guest(NamedTuple):
-    """A virtual machine as its options describe it; ``uuid`` may be empty, and so is ``accelerator`` where several or
+    """A virtual machine as described by its options; ``uuid`` may be empty, and so is ``accelerator`` if several or
     none are named.
 
-    ``vcpus`` and ``memory_bytes`` are those that it was started with, None where unknown; up to ``most_vcpus`` it may
-    have now. ``incoming``: the process was started to receive a migration."""
+    ``vcpus`` and ``memory_bytes`` are those at its start, None if unknown; it may now have up to ``most_vcpus``.
+    ``incoming``: the process was started to receive a migration."""
 
     name: str
     uuid: str
@@ -64,15 +64,15 @@ def is_qemu(path: str) -> bool:
 
 
 def no_file(_path: str) -> str | None:
-    """No configuration file can be read."""
+    """Never read a configuration file."""
     return None
 
 
 def parse(arguments: Sequence[str], program: str = "", read: Callable[[str], str | None] = no_file) -> Guest | None:
-    """The guest of a command line, None when it is no virtual machine's.
+    """The guest of a command line, None if it is not a virtual machine's.
 
-    ``program`` is the executable, the first word where it is not known; ``read`` gives the text of a configuration
-    file, None when it cannot be read."""
+    ``program`` is the executable, by default the first word; ``read`` returns the text of a configuration
+    file, None if it cannot be read."""
     program = program or (arguments[0] if arguments else "")
     if not is_qemu(program):
         return None
@@ -82,7 +82,7 @@ def parse(arguments: Sequence[str], program: str = "", read: Callable[[str], str
     options = _with_files(values, read)
     machine = {**options.merged("machine", "type"), **options.merged("M", "type")}
     kind = machine.get("type", "")
-    if kind == "none":  # libvirt asks what this qemu can do
+    if kind == "none":  # libvirt queries the abilities of this qemu
         return None
     plain = not options.unread and bool(_PLAIN.fullmatch(kind) if kind else _PLAIN_PROGRAM.fullmatch(program))
     smp = options.merged("smp", "cpus") | _under("smp.", machine)
@@ -111,19 +111,19 @@ def _with_files(values: dict[str, list[str]], read: Callable[[str], str | None])
 
 
 def _under(prefix: str, fields: Fields) -> Fields:
-    """Of the options of the machine those that ``-smp`` and ``-m`` stand for (``smp.cpus``, ``memory.size``)."""
+    """Options of the machine that ``-smp`` and ``-m`` abbreviate (``smp.cpus``, ``memory.size``)."""
     return {key[len(prefix) :]: value for key, value in fields.items() if key.startswith(prefix)}
 
 
 def _uuid(options: Options) -> str:
-    """In small letters, the same on every host however it is written (RFC 9562, section 4); "" without one."""
+    """In lower case, the same on every host for any spelling (RFC 9562, section 4); "" without one."""
     given = [fields.get("uuid", "") for fields in options.all("smbios", "file") if fields.get("type") == "1"]
     found = (options.last("uuid") or next(filter(None, reversed(given)), "")).strip().lower()
     return found if _UUID.fullmatch(found) and found.strip("0-") else ""
 
 
 def _accelerator(options: Options, machine: Fields) -> str:
-    """``kvm``, ``tcg`` … where exactly one is named: of a list qemu takes the first that the host has."""
+    """``kvm``, ``tcg`` … if exactly one is named: of a list qemu takes the first that the host has."""
     named = {fields.get("accel", "") for fields in options.all("accel", "accel")} | set(
         machine.get("accel", "").split(":")
     )
@@ -151,7 +151,7 @@ def _vcpus(smp: Fields, options: Options, plain: bool) -> tuple[int | None, int 
 
 
 def _memory(memory: Fields, options: Options, plain: bool) -> int | None:
-    """Bytes: the memory of ``-m`` and of all memory devices. Those that were plugged in since are not known."""
+    """Bytes: the memory of ``-m`` and of all memory devices. Those plugged in since are not known."""
     first = bytes_of(memory["size"], "m") if memory.get("size") else _DEFAULT_MEMORY if plain else None
     backends = {each.get("id", ""): bytes_of(each.get("size", ""), "b") for each in options.all("object", "qom-type")}
     parts = [first or None]

@@ -1,7 +1,7 @@
 """Qemu options: parsed from the command line and the configuration file.
 
 qemu(1): ``-option value`` or ``--option value``, a value being ``a=1,b=2`` (the first key may be left out, a comma
-inside a value is doubled) or, for ``-device`` and ``-object``, a JSON object. ``-readconfig FILE`` holds the same in
+inside a value is doubled) or, for ``-device`` and ``-object``, a JSON object. ``-readconfig FILE`` contains the same in
 sections: ``[memory]``, ``[smp-opts]``, ``[object "mem0"]``, ``key = "value"``.
 """
 
@@ -15,17 +15,17 @@ from typing import NamedTuple
 Fields = dict[str, str]
 
 _COMMA = "\0"
-#: Options with a value that may be any text, one that begins with a hyphen too.
+#: Options with a value of any text, even one that begins with a hyphen.
 _TEXTS = frozenset(("append", "name", "fw_cfg", "smbios", "acpitable", "kernel", "initrd", "D"))
-#: What a section is called where it is not called as the option.
+#: Names of sections that differ from their options.
 _SECTIONS = {"m": "memory", "smp": "smp-opts"}
 _SECTION = re.compile(r'\[\s*([\w-]+)(?:\s+"(.*)")?\s*\]')
 _SETTING = re.compile(r'([\w.-]+)\s*=\s*"(.*)"')
 
 
 class Options(NamedTuple):
-    """``values`` are those of each option in their order, without hyphens before its name; ``sections`` are those of
-    the configuration file. ``unread``: there is such a file, and it could not be read."""
+    """``values`` are those of each option in order, without hyphens before its name; ``sections`` are those of
+    the configuration file. ``unread``: there is such a file, but it could not be read."""
 
     values: dict[str, list[str]]
     sections: Mapping[str, list[Fields]] = {}
@@ -38,16 +38,16 @@ class Options(NamedTuple):
         return [*given, *(fields_of(text, first) for text in self.values.get(option, ()))]
 
     def merged(self, option: str, first: str) -> Fields:
-        """All occurrences of an option in one: qemu lets a later one change single keys."""
+        """All occurrences of an option in one: a later one may change single keys in qemu."""
         return {key: value for fields in self.all(option, first) for key, value in fields.items()}
 
     def last(self, option: str) -> str:
-        """The last value of an option as it stands, "" without any."""
+        """Raw last value of an option, "" without any."""
         return self.values.get(option, [""])[-1]
 
 
 def values_of(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """The options of a command line (its first word is the program) with their values, "" for one without."""
+    """Options of a command line (its first word is the program) with their values, "" for one without."""
     found: dict[str, list[str]] = {}
     place = 1
     while place < len(arguments):
@@ -67,7 +67,7 @@ def _is_option(word: str) -> bool:
 
 
 def sections_of(text: str) -> dict[str, list[Fields]]:
-    """The sections of a configuration file by their names; what is no section and no setting is passed over."""
+    """Sections of a configuration file by name; anything other than sections and settings is ignored."""
     found: dict[str, list[Fields]] = {}
     fields: Fields = {}
     for line in text.splitlines():
@@ -106,7 +106,7 @@ _SUFFIXES = "bkmgtpe"
 
 
 def bytes_of(text: str, unit: str) -> int | None:
-    """The bytes that a size means; ``unit`` is the suffix of one that has none. None when it is no size."""
+    """Size in bytes; ``unit`` is the default suffix. None if it is not a size."""
     found = _SIZE.fullmatch(text.strip().lower())
     if found is None:
         return None
@@ -115,12 +115,12 @@ def bytes_of(text: str, unit: str) -> int | None:
 
 
 def number_of(text: str) -> int | None:
-    """The whole number that a text is, None for anything else."""
+    """The whole number in a text, None for anything else."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 
 def product(numbers: Iterable[int]) -> int:
-    """The product of numbers, 1 of none."""
+    """Product of numbers, 1 without any."""
     found = 1
     for number in numbers:
         found *= number

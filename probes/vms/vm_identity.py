@@ -1,8 +1,8 @@
 """VM identity: an id that follows a VM between hosts, and its labels (pure).
 
-The id is the uuid; where there is none, or it does not tell VMs apart, the owner's own key within ``[probe.vms]
-scope`` (``kubevirt:SCOPE/NAMESPACE/NAME``, ``pve:SCOPE/VMID``). What has neither, and a VM with the id of an older
-process of this host under another name (a copy), is known here only: HOST:NAME, with the label ``local``.
+The id is the uuid; if there is none, or it does not distinguish VMs, the owner's own key within ``[probe.vms]
+scope`` (``kubevirt:SCOPE/NAMESPACE/NAME``, ``pve:SCOPE/VMID``). A VM with neither, and one with the id of an older
+process of this host under another name (a copy), has only a local id: HOST:NAME, with the label ``local``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from probes.vms.qemu import Guest
 
 _NONE: Mapping[Process, str] = {}
 _NOBODY: Mapping[int, float] = {}
-LOCAL = "local"  #: the label of a VM that no other host can know by its id
+LOCAL = "local"  #: label of a VM whose id is unknown to all other hosts
 
 
 class Identity(NamedTuple):
-    """``stable`` id and what it says of itself."""
+    """``stable`` id and its labels."""
 
     stable: str
     labels: dict[str, str]
@@ -32,7 +32,7 @@ def identities(
     arrived: Mapping[int, float] = _NOBODY,
     before: Mapping[Process, str] = _NONE,
 ) -> dict[int, Identity]:
-    """Identities of all VMs of a host, by pid. ``arrived``: when those that were started to receive a guest first ran
+    """Identities of all VMs of a host, by pid. ``arrived``: when those started to receive a guest first ran
     it, seconds after the boot of the host. A VM that had a stable id ``before`` keeps it for as long as its process
     lives, whichever others come and go."""
     names: dict[str, str] = {}  # of those that have an id
@@ -55,7 +55,7 @@ def identities(
 
 
 def _wide(guest: Guest, scope: str) -> str:
-    """The id that holds on every host, "" without one."""
+    """The id valid on every host, "" without one."""
     key = guest.owner.key
     if key is not None and (guest.owner.instead or not guest.uuid):
         return f"{key[0]}:{scope}/{key[1]}"
@@ -63,8 +63,8 @@ def _wide(guest: Guest, scope: str) -> str:
 
 
 def _labels(facts: HostFacts, found: Found, guest: Guest, local: bool, arrived: float | None) -> dict[str, str]:
-    """``started`` (seconds after the boot of the host) tells where a VM is while two hosts report it, and so do
-    ``accelerator`` and ``incoming`` (it was started to receive a guest, which has not run yet) where they are known.
+    """``started`` (seconds after the boot of the host) shows where a VM is while two hosts report it, and so do
+    ``accelerator`` and ``incoming`` (it was started to receive a guest, which has not run yet) if they are known.
     ``received``: when such a guest first ran here, as ``started``."""
     labels = {"pid": str(found.pid), "host": facts.name, "started": f"{found.start / facts.hertz:.2f}"}
     if guest.uuid:

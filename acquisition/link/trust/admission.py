@@ -1,9 +1,9 @@
-"""Admission: what has to hold before anything is sent to a shard.
+"""Admission: conditions for sending anything to a shard.
 
-Beyond loopback that is TLS and a user. Over loopback a port that a shard has left can be anybody's, so the process at
-the other end has to be that of an owner. The kernel reports for every TCP socket of this machine which user made it:
-for one by sock_diag(7), of all in /proc/net/tcp (proc(5)). A connection that was accepted has an inode and the owner of
-the process that accepted it; one that still waits belongs to the listener.
+Beyond loopback these are TLS and a user. On loopback a port left by a shard can be anyone's, so the process at
+the other end must belong to an owner. The kernel reports the user of every TCP socket of this machine:
+of one by sock_diag(7), of all in /proc/net/tcp (proc(5)). An accepted connection has an inode and the owner of
+the accepting process; one that still waits belongs to the listener.
 
 The probe imports this module: it stays lean.
 """
@@ -19,18 +19,18 @@ from typing import Any
 from acquisition.errors import AdmissionError, ShardError
 from acquisition.link.trust.credentials import Credentials
 
-_OLDEST = 7  #: with TLS: before it no server tells clients names to verify, and none has selectors
+_OLDEST = 7  #: with TLS: older servers give clients no names to verify, and have no selectors
 _DEMANDED = "is not on loopback: TLS and a user are required; set [shards] tls_ca, username and password_file"
-#: What to say of a shard that takes no part in a handshake: a Redis without TLS waits for the end of a line.
+#: Hint for a shard that takes no part in a handshake: a Redis without TLS waits for the end of a line.
 NO_TLS = "does not speak TLS: use its TLS port, or unset [shards] tls_ca"
-#: What to say of a shard that ends a connection without TLS before it has answered anything.
+#: Hint for a shard that ends a connection without TLS before any answer.
 PERHAPS_TLS = "; if it requires TLS, set [shards] tls_ca"
 
 # sock_diag(7), netlink(7)
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
 _HEADER = Struct("=IHHII")  #: length, type, flags, sequence, port
 _QUESTION = Struct("=BBxxI")  #: family, protocol, states
-_SOUGHT = Struct("!HH16s16s")  #: ports and addresses of the socket that is sought, its own first
+_SOUGHT = Struct("!HH16s16s")  #: ports and addresses of the wanted socket, its own first
 _ANY_INTERFACE_NO_COOKIE = bytes(4) + b"\xff" * 8
 _FOUND = Struct("=64xII")  #: owner and inode in the answer
 _ALL_STATES = 0xFFFFFFFF
@@ -40,11 +40,11 @@ _MAPPED = b"\0" * 10 + b"\xff\xff"  #: an IPv4 address in a socket of IPv6
 
 
 def check(made: _socket.socket, credentials: Credentials | None, address: object) -> None:
-    """Raise ShardError when a connection that is to send a password leads over loopback to a process of none of
-    the ``owners``, AdmissionError when one leads to another machine without TLS or without a user."""
+    """Raise ShardError if a connection that is to send a password leads over loopback to a process of none of
+    the ``owners``, AdmissionError if one leads to another machine without TLS or without a user."""
     try:
         peer, own = made.getpeername(), made.getsockname()
-    except OSError as error:  # it has been closed meanwhile
+    except OSError as error:  # closed meanwhile
         raise ShardError(f"connection lost: {error}") from error
     known = credentials is not None and bool(credentials.password)
     if is_loopback(peer[0]):
@@ -55,25 +55,25 @@ def check(made: _socket.socket, credentials: Credentials | None, address: object
 
 
 def suffices(credentials: Credentials | None) -> bool:
-    """Whether shards of other machines may be spoken to with these: over TLS, as a user with a password."""
+    """Whether these suffice for shards of other machines: TLS, and a user with a password."""
     return credentials is not None and bool(credentials.password) and bool(credentials.authority)
 
 
 def demanded(address: object) -> AdmissionError:
-    """Error for a shard of another machine where ``suffices`` is False."""
+    """Error for a shard of another machine if ``suffices`` is False."""
     return AdmissionError(f"shard {address} {_DEMANDED}")
 
 
 def greeting(credentials: Credentials) -> tuple[str, ...]:
-    """The command that logs in; with TLS the server says of which version it is. Raises ShardError when the password
+    """Login command; with TLS the reply contains the server's version. Raises ShardError if the password
     cannot be read."""
     user = ("AUTH", credentials.username, credentials.secret())
     return ("HELLO", "2", *user) if credentials.authority else user
 
 
 def check_greeted(reply: Any, address: object) -> None:
-    """Take the answer to ``greeting``. Raises AdmissionError for a server with TLS that is too old, ShardError for one
-    that does not say of which version it is."""
+    """Check the reply to ``greeting``. Raises AdmissionError for a server with TLS that is too old, ShardError for one
+    that does not report its version."""
     if not isinstance(reply, list):
         return
     try:
@@ -89,12 +89,12 @@ def check_greeted(reply: Any, address: object) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine and no other."""
+    """Whether an address can only be on this machine."""
     return host.startswith(("127.", "::ffff:127.")) or host == "::1"
 
 
 def _check_owner(peer: tuple[str, int], own: tuple[str, int], owners: tuple[int, ...]) -> None:
-    """Raise ShardError when the connection from ``own`` to ``peer``, over loopback, leads to a process of a user other
+    """Raise ShardError if the connection from ``own`` to ``peer``, over loopback, leads to a process of a user other
     than ``owners``."""
     found = owner(peer, own) if owners else None
     if owners and found not in owners:
@@ -103,8 +103,8 @@ def _check_owner(peer: tuple[str, int], own: tuple[str, int], owners: tuple[int,
 
 
 def owner(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
-    """The uid of the process that serves the connection from ``own`` to ``peer``; None when nobody is found."""
-    with suppress(OSError):  # a sandbox without this family of sockets
+    """Uid of the process that serves the connection from ``own`` to ``peer``; None if not found."""
+    with suppress(OSError):  # a sandbox without this socket family
         found = _asked(peer, own)
         if found is not None:
             return found
@@ -112,7 +112,7 @@ def owner(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
 
 
 def _asked(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
-    """As ``owner``, by sock_diag(7): in 0.1 ms, however many sockets there are. None also where the kernel lacks it."""
+    """As ``owner``, by sock_diag(7): 0.1 ms for any number of sockets. None also if the kernel lacks it."""
     family, there = _packed(peer[0])
     here = _packed(own[0])[1]
     netlink = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
@@ -133,8 +133,8 @@ def _asked(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
 
 
 def _listed(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
-    """As ``owner``, by the list of all sockets: 3 µs for each of them."""
-    listening: dict[int, int] = {}  # how exactly it is this address -> owner
+    """As ``owner``, from the list of all sockets: 3 µs for each of them."""
+    listening: dict[int, int] = {}  # exactness of the address match -> owner
     packed, mine = _packed(peer[0])[1], _packed(own[0])[1]
     long, my_long = (packed, mine) if len(packed) == 16 else (_MAPPED + packed, _MAPPED + mine)
     tables = [("/proc/net/tcp6", long, my_long, 2)]
@@ -157,13 +157,13 @@ def _packed(host: str) -> tuple[int, bytes]:
 
 
 def _place(address: bytes, port: int) -> str:
-    """As the kernel writes it: words of 32 bits in the order of this machine."""
+    """A place as written by the kernel: 32-bit words in the byte order of this machine."""
     words = [int.from_bytes(address[start : start + 4], sys.byteorder) for start in range(0, len(address), 4)]
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
 
 
 def _sockets(path: str, port: str) -> list[tuple[str, str, str, int, str]]:
-    """Local and remote place, state, owner and inode of the sockets that have to do with ``port`` (``:1DB0``)."""
+    """Local and remote place, state, owner and inode of sockets with ``port`` (``:1DB0``)."""
     try:
         with open(path, encoding="ascii") as file:
             rows = [line.split() for line in file if port in line]

@@ -1,7 +1,7 @@
 """Credentials for shards: user, password, and the owners allowed to receive them.
 
-Those of local shards lie in a file of mode 0600 beside their state file (``shards up`` writes it, ``down`` removes it),
-and are read again whenever shards are looked for; those of other shards come from the configuration.
+Those of local shards are in a file of mode 0600 beside their state file (``shards up`` writes it, ``down`` removes it),
+and are read again at every look-up of shards; those of other shards come from the configuration.
 
 The probe imports this module: it stays lean.
 """
@@ -15,20 +15,20 @@ from typing import NamedTuple
 from acquisition.errors import ConfigError, NoInputError, ShardError
 from acquisition.link.trust import trusted_file
 
-PASSWORD_KEY = "key shards.password_file"  #: in errors
+PASSWORD_KEY = "key shards.password_file"  #: label in errors
 PASSWORDS_FILE = "passwords.json"  #: in the state directory
-WRITER_TOKEN_FILE = "writer.token"  #: in the state directory: what `serve` asks of clients that write
+WRITER_TOKEN_FILE = "writer.token"  #: in the state directory: token required by `serve` from clients that write
 PIPELINE = "shardpulse"  #: the user of probe, filter and readers
 ADMINISTRATOR = "shardpulse-admin"  #: the user of ``shardpulse shards``
 REPLICA = "shardpulse-replica"  #: the user of replicas at their masters
 
 
 class Credentials(NamedTuple):
-    """ACL user and password; an empty password means that none is sent. On loopback it is sent only to processes
+    """ACL user and password; an empty password is not sent. On loopback it is sent only to processes
     of ``owners`` (user ids), unless there are none. ``authority`` is a file with the certificates that vouch for the
-    shards, which then are to speak TLS; "" for none. ``password_file`` is where the password was read, "" if nowhere:
-    it is read there again for each login, so that it can be exchanged. ``expired`` are certificates (DER) that are
-    believed although they have expired: ``acquisition.link.trust.expired``."""
+    shards, and means TLS; "" for none. ``password_file`` is the file the password was read from, "" for none:
+    it is read again for each login, so that it can be replaced. ``expired`` are certificates (DER) that are
+    accepted although expired: ``acquisition.link.trust.expired``."""
 
     username: str = "default"
     password: str = ""
@@ -38,8 +38,8 @@ class Credentials(NamedTuple):
     expired: tuple[bytes, ...] = ()
 
     def secret(self) -> str:
-        """The password as it is now. Raises ShardError when it cannot be had: a file that is being exchanged may be
-        whole the next time."""
+        """The current password. Raises ShardError if it cannot be read: a file being replaced may be
+        complete the next time."""
         if not self.password_file:
             return self.password
         try:
@@ -54,9 +54,9 @@ def ours() -> tuple[int, ...]:
 
 
 def local(directory: str, user: str = PIPELINE) -> Credentials:
-    """Credentials of a user of the shards whose state lies in ``directory``.
+    """Credentials of a user of the shards with their state in ``directory``.
 
-    Raises ShardError when they are gone, with the shards, ConfigError when they cannot be read.
+    Raises ShardError if they are gone, with the shards, ConfigError if they cannot be read.
     """
     try:
         return Credentials(

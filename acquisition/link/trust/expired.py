@@ -1,8 +1,8 @@
 """TLS connection to a shard with an expired certificate, to reload it.
 
-Everything else is verified as ever: the authority, the signature, the purpose, the name. And the certificate has to be
-one of those that the operator names (``Credentials.expired``), as the authority issued it: a finder of the key of an
-older one, which nobody guards any more because its certificate is over, is not sent a password.
+Everything else is verified as usual: authority, signature, purpose and name. The certificate must also be one of
+those given by the operator (``Credentials.expired``), exactly as issued: the key of an older certificate may have
+been found, as nobody guards it after expiry, and its finder must not get a password.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read(text: str) -> tuple[bytes, ...]:
 
 
 def connect(address: tuple[str, int], credentials: Credentials, timeout: float | None) -> tls.Secured:
-    """A connection after its handshake, with a shard whose certificate is one of ``credentials.expired``.
+    """Connection after its handshake, with a shard whose certificate is one of ``credentials.expired``.
 
     Raises ShardError.
     """
@@ -53,7 +53,7 @@ def connect(address: tuple[str, int], credentials: Credentials, timeout: float |
 
 
 def _at_any_time(authority: str) -> Any:
-    """As ``tls.context``, but a certificate may be over."""
+    """As ``tls.context``, but accepts expired certificates."""
     made = tls.Context.of(authority)
     made.ignore_time()
     return made

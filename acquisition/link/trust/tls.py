@@ -1,9 +1,9 @@
 """TLS 1.3 over a connected socket, verified against one authority and name.
 
 ``_ssl`` is the C module behind ``ssl``, whose enums and classes would cost every probe 0.6 MB and some time per call.
-No authority but ours is loaded, no certificate of a client is sent: clients log in with user and password.
+Only our authority is loaded, and no client certificate is sent: clients log in with user and password.
 
-Import this module only where TLS is needed: it takes a probe 1.7 MB.
+Import this module only if TLS is needed: it costs a probe 1.7 MB.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ _NO_TLS = (
 )
 
 
-_AT_ONCE = 1 << 16  #: bytes that are handed to TLS: all of them are taken, or none
-_NO_CHECK_TIME = 0x200000  #: X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which ``ssl`` has no name for
-_OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: what the other side's end of a connection is
+_AT_ONCE = 1 << 16  #: bytes passed to TLS at once: all of them are accepted, or none
+_NO_CHECK_TIME = 0x200000  #: X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which has no name in ``ssl``
+_OVER = (_ssl.SSLZeroReturnError, _ssl.SSLEOFError)  #: errors at the end of a connection closed by the other side
 
 
 class Context(_ssl._SSLContext):
-    """Demands TLS 1.3, a certificate and the right name in it."""
+    """Requires TLS 1.3, a certificate and the right name in it."""
 
     @classmethod
     def of(cls, authority: str) -> Context:
-        """One that believes the certificates in a file."""
+        """Context that trusts the certificates in a file."""
         made = cls(_ssl.PROTOCOL_TLS_CLIENT)
         made.demand()
         made.load_verify_locations(authority)
         return made
 
     def demand(self) -> None:
-        """No version before 1.3."""
+        """Refuse versions before 1.3."""
         self.minimum_version = _ssl.PROTO_TLSv1_3
 
     def ignore_time(self) -> None:
-        """From now on a certificate may be over, or not begun."""
+        """Accept certificates outside their validity period from now on."""
         self.verify_flags |= _NO_CHECK_TIME
 
 
@@ -66,8 +66,8 @@ _contexts: dict[str, tuple[tuple[int, ...], Any]] = {}  #: by authority, with th
 
 
 def context(authority: str) -> Any:
-    """Context that believes the certificates in the file ``authority`` and no others; recreated when the file has
-    changed, which takes some milliseconds. Raises ConfigError when it cannot be read or holds none."""
+    """Context that trusts only the certificates in the file ``authority``; recreated when the file has
+    changed, which takes some milliseconds. Raises ConfigError if it cannot be read or contains none."""
     try:
         found = os.stat(authority)
         version = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -81,16 +81,16 @@ def context(authority: str) -> Any:
 
 
 class _Socket(_socket.socket):
-    """A socket that can be referred to weakly, as ``_ssl`` does."""
+    """Socket that supports weak references, as required by ``_ssl``."""
 
     __slots__ = ("__weakref__",)
 
 
 class Secured:
-    """A connected socket with TLS, as far as connections here call one. ``name`` is that of the server.
+    """Connected socket with TLS and the methods that connections here use. ``name`` is that of the server.
 
-    It waits where the socket does; one that does not raises BlockingIOError. The socket is its own from then on.
-    Raises ShardError where ``context`` raises ConfigError.
+    It waits if the socket does; a non-blocking one raises BlockingIOError. The socket belongs to it from then on.
+    Raises ShardError if ``context`` raises ConfigError.
     """
 
     __slots__ = ("_made", "_plain")
@@ -100,7 +100,7 @@ class Secured:
     ) -> None:
         try:
             believing = contexts(authority)
-        except ConfigError as error:  # of a file that was exchanged since the start: it may be whole the next time
+        except ConfigError as error:  # a file replaced since the start: it may be complete the next time
             raise ShardError(str(error)) from error
         timeout = plain.gettimeout()
         self._plain = _Socket(fileno=plain.detach())
@@ -108,9 +108,9 @@ class Secured:
         self._made: Any = believing._wrap_socket(self._plain, False, name)
 
     def handshake(self) -> int:
-        """Go on with the handshake: 0 when it is done, else what the socket is to be polled for.
+        """Continue the handshake: 0 when it is done, else the events to poll the socket for.
 
-        Raises OSError: ``explain`` gives the reason.
+        Raises OSError: ``explain`` returns the reason.
         """
         try:
             self._made.do_handshake()
@@ -121,7 +121,7 @@ class Secured:
         return 0
 
     def certificate(self) -> bytes:
-        """That of the server (DER), once the handshake is done."""
+        """Certificate of the server (DER), once the handshake is done."""
         shown: bytes = self._made.getpeercert(True)
         return shown
 
@@ -134,11 +134,11 @@ class Secured:
         self._plain.settimeout(timeout)
 
     def close(self) -> None:
-        """Close the socket, without a farewell: a shard needs none."""
+        """Close the socket without a TLS close message: a shard needs none."""
         self._plain.close()
 
     def send(self, data: bytes | memoryview) -> int:
-        """All of ``data``, or BlockingIOError: then the same is to be sent again."""
+        """Send all of ``data``, or raise BlockingIOError: then the same must be sent again."""
         try:
             return int(self._made.write(data))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
@@ -147,7 +147,7 @@ class Secured:
             raise _reset() from error
 
     def sendall(self, data: bytes | bytearray | memoryview) -> None:
-        """All of ``data``."""
+        """Send all of ``data``."""
         view = memoryview(data)
         try:
             while view:
@@ -156,8 +156,8 @@ class Secured:
             raise _reset() from error
 
     def sendmsg(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """Of the pieces what is taken at once, or BlockingIOError: how many bytes. What is sent next begins with the
-        rest. TLS takes one piece after the other, so they are joined."""
+        """Send as much of the pieces as is accepted at once, or raise BlockingIOError; returns the bytes sent. The next
+        call must begin with the rest. TLS takes one piece after the other, so they are joined."""
         view = memoryview(b"".join(pieces))
         sent = 0
         with suppress(BlockingIOError):
@@ -168,8 +168,8 @@ class Secured:
         return sent
 
     def recv(self, size: int) -> bytes:
-        """Return the bytes that have come, b"" at the end. ``size`` of a record (16 KiB) or more leaves nothing behind
-        that poll(2) does not see."""
+        """Received bytes, b"" at the end. A ``size`` of a record (16 KiB) or more leaves no data buffered that
+        poll(2) does not see."""
         try:
             return bytes(self._made.read(size))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
@@ -178,7 +178,7 @@ class Secured:
             return b""
 
     def recv_into(self, buffer: bytearray | memoryview) -> int:
-        """The same into ``buffer``, of a record or more: how many bytes."""
+        """As ``recv``, into a ``buffer`` of a record or more; returns the number of bytes."""
         try:
             return int(self._made.read(len(buffer), buffer))
         except (_ssl.SSLWantReadError, _ssl.SSLWantWriteError) as error:
@@ -188,12 +188,12 @@ class Secured:
 
 
 def _reset() -> OSError:
-    """Error of a socket without TLS whose other side has closed it."""
+    """Error of a socket without TLS that the other side has closed."""
     return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 
 
 def explain(error: OSError, name: str, authority: str) -> str:
-    """Return why a handshake has failed, and the remedy, as text to follow ``shard HOST:PORT``."""
+    """Reason for a failed handshake, and the remedy, as text to follow ``shard HOST:PORT``."""
     code = getattr(error, "verify_code", 0)
     if code in _BEYOND_ITS_TIME:
         return f"has a certificate that {_BEYOND_ITS_TIME[code]}"
@@ -214,10 +214,10 @@ def explain(error: OSError, name: str, authority: str) -> str:
 
 
 def has_expired(error: OSError) -> bool:
-    """Whether a handshake has failed because a certificate is over, and for nothing else."""
+    """Whether a handshake failed only because a certificate has expired."""
     return getattr(error, "verify_code", 0) == _EXPIRED
 
 
 def needs_a_person(error: OSError) -> bool:
-    """Whether a handshake will fail again until somebody has changed something."""
+    """Whether a handshake will fail again until someone intervenes."""
     return bool(getattr(error, "verify_code", 0)) or getattr(error, "reason", None) in _NO_TLS

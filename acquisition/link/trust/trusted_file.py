@@ -1,12 +1,12 @@
 """Files that are trusted only if no other user can have written them.
 
-A name in /tmp or /dev/shm can be anybody's, so it decides nothing: the directory is opened once, who owns it and what
-stands in it is asked of what was opened, and the file is opened in that very directory, through no link.
+A name in /tmp or /dev/shm can be anyone's, so it decides nothing: the directory is opened once, its owner and contents
+are checked on the open descriptor, and the file is opened in that very directory without following links.
 
-A secret lies in a file of mode 0600, or in one that systemd lends to a unit (LoadCredential of systemd.exec(5)). A
-configuration names the latter as ``$CREDENTIALS_DIRECTORY/NAME``, since only the unit knows where they lie. systemd
-lets the unit's user read them by an ACL, whose mask stat(2) shows as rights of the group, and closes the directory to
-everybody else; so within it, and only there, 0440 and 0640 are as good as 0400 and 0600.
+A secret is in a file of mode 0600, or in one that systemd lends to a unit (LoadCredential of systemd.exec(5)). A
+configuration names the latter ``$CREDENTIALS_DIRECTORY/NAME``, since only the unit knows the directory. systemd
+grants access to the unit's user by an ACL, whose mask stat(2) shows as group permissions, and closes the directory to
+all others; so within it, and only there, 0440 and 0640 are as safe as 0400 and 0600.
 
 The probe imports this module: it stays lean.
 """
@@ -20,7 +20,7 @@ from typing import BinaryIO
 from acquisition.errors import ConfigError, NoInputError
 
 _VARIABLE = "CREDENTIALS_DIRECTORY"
-_OPEN = 0o027  #: of a directory: others have any right, or the group writes
+_OPEN = 0o027  #: of a directory: others have any permission, or the group may write
 _OTHERS_WRITE = 0o022
 _OTHERS_READ = 0o077
 _LENT_OTHERS_READ = 0o037
@@ -30,14 +30,14 @@ _HINT = ": choose another directory with --dir, or give the shards with --shards
 def read(directory: str, name: str, secret: bool = False) -> bytes:
     """Content of the file ``name`` in ``directory``.
 
-    Raises FileNotFoundError when there is no such file, other OSErrors when it cannot be read, and ConfigError when
-    file or directory is another user's (root's is believed), when others may write it, or read a ``secret``.
+    Raises FileNotFoundError if there is no such file, other OSErrors if it cannot be read, and ConfigError if
+    file or directory belongs to another user (root is trusted), if others may write it, or read a ``secret``.
     """
     place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         check(os.fstat(place), directory, hint=_HINT)
         path = os.path.join(directory, name)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not keep us waiting
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # do not block on a FIFO
         with open(os.open(name, flags, dir_fd=place), "rb") as file:
             check(os.fstat(file.fileno()), path, secret, _HINT)
             return file.read()
@@ -46,8 +46,8 @@ def read(directory: str, name: str, secret: bool = False) -> bytes:
 
 
 def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "", lent: bool = False) -> None:
-    """Raise ConfigError when what was opened at ``path`` is not to be believed; ``hint`` says what to do then. Of a
-    ``secret`` that is ``lent`` in a directory of this user alone, what looks like rights of the group is none."""
+    """Raise ConfigError if the file opened at ``path`` is not trusted; ``hint`` is the remedy. For a ``secret``
+    that is ``lent`` in a directory of this user alone, apparent group permissions do not count."""
     if status.st_uid not in (0, os.geteuid()):
         raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}) and is not trusted{hint}")
     check_writers(status, path)
@@ -56,7 +56,7 @@ def check(status: os.stat_result, path: str, secret: bool = False, hint: str = "
 
 
 def check_writers(status: os.stat_result, path: str) -> None:
-    """Raise ConfigError when others may write what was opened at ``path``."""
+    """Raise ConfigError if others may write the file opened at ``path``."""
     mode = stat.S_IMODE(status.st_mode)
     if mode & _OTHERS_WRITE:
         raise ConfigError(
@@ -65,9 +65,9 @@ def check_writers(status: os.stat_result, path: str) -> None:
 
 
 def located(path: str, label: str) -> str:
-    """Where the file ``path`` of a configuration lies; ``label`` is what errors begin with.
+    """Location of the file ``path`` of a configuration; errors begin with ``label``.
 
-    Raises NoInputError when systemd has lent nothing.
+    Raises NoInputError if systemd has lent nothing.
     """
     beginning = f"${_VARIABLE}/"
     if not path.startswith(beginning):
@@ -78,8 +78,8 @@ def located(path: str, label: str) -> str:
 
 
 def opened(path: str, label: str) -> BinaryIO:
-    """The file, open. Raises NoInputError when it cannot be read, ConfigError when it is another user's (root's is
-    believed) or when others may read or write it."""
+    """The file, open. Raises NoInputError if it cannot be read, ConfigError if it belongs to another user (root is
+    trusted) or if others may read or write it."""
     found = located(path, label)
     try:
         file = open(found, "rb")  # noqa: SIM115 (the caller closes it)
@@ -94,7 +94,7 @@ def opened(path: str, label: str) -> BinaryIO:
 
 
 def first_line(path: str, label: str) -> str:
-    """The secret: the first line of the file. Raises as ``opened``, and NoInputError if absent."""
+    """Secret: the first line of the file. Raises as ``opened``, and NoInputError if absent."""
     try:
         with opened(path, label) as file:
             secret = file.readline().decode().rstrip("\r\n")

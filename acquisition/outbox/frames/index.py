@@ -1,6 +1,6 @@
 """Index of an outbox: fixed-width records of all held frames in one buffer.
 
-A probe holds ten minutes of frames and is to stay small: as an object per frame, nine boxed numbers
+A probe holds ten minutes of frames and must stay small: with one object per frame, nine boxed numbers
 in a dictionary, the index cost five times as much and grew for as long as the ring filled.
 """
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from acquisition.outbox.frames.window import SendWindow
 
-IN_MEMORY = -1  #: the offset of a frame that a full tmpfs refused
+IN_MEMORY = -1  #: offset of a frame refused by a full tmpfs
 
 
 class Entry(NamedTuple):
-    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None when
-    it is forgotten: its numbers count for nobody any more."""
+    """A held frame. ``made`` counts the samples up to and including it; ``window`` is None if
+    it is forgotten: its numbers no longer count for anything."""
 
     window: SendWindow | None
     sequence: int
@@ -43,8 +43,8 @@ _make = Entry._make  # half the cost of Entry(...), and it is called for every f
 class Index:
     """Entries with running numbers from ``first`` to ``end``; ``windows`` are those of the outbox, by resource set.
 
-    ``oldest_at`` is when the first was stored, infinite if absent; ``oldest_place`` offset and serial
-    number of the oldest that lies in the ring, or None: both are asked for at every frame.
+    ``oldest_at`` is when the first was stored, infinite if absent; ``oldest_place`` is offset and serial
+    number of the oldest one in the ring, or None: both are needed at every frame.
 
     The record of entry ``i`` is number ``i`` modulo the capacity, a power of two. The buffer
     is doubled when it is full and never shrinks.
@@ -89,7 +89,7 @@ class Index:
             self.oldest_place = offset, serial
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Add what an earlier process left, forgotten or not."""
+        """Add entries left by an earlier process, forgotten or not."""
         for entry in entries:
             if self.end - self.first > self._mask:
                 self._double()
@@ -129,7 +129,7 @@ class Index:
         self._look_at_oldest()
 
     def drop(self) -> Entry:
-        """Take the first entry away; KeyError if empty."""
+        """Remove and return the first entry; KeyError if empty."""
         first = self.first
         entry = self.entry(first)
         self.first = first = first + 1
@@ -142,7 +142,7 @@ class Index:
         return entry
 
     def clear(self) -> None:
-        """Drop all entries; the numbers go on."""
+        """Drop all entries; numbering continues."""
         self.first = self.end
         self._look_at_oldest()
 

@@ -13,11 +13,11 @@ from acquisition.wire.frame import Frame
 from acquisition.wire.position import Position
 from acquisition.wire.table import Table
 
-_NEAR = 64  #: of the newest frames, those that are compared with what was applied
+_NEAR = 64  #: number of newest frames compared with the applied one
 
 
 def append(outbox: Outbox, window: SendWindow, content: Frame) -> int:
-    """Number a frame, store it; returns its sequence number."""
+    """Number and store a frame; returns its sequence number."""
     size = frame.HEADER_SIZE + len(content.ids) + len(content.values) + len(content.codes) + len(content.payload)
     at = outbox.make_room(size)
     numbered = content._replace(epoch=window.epoch, sequence=window.last + 1, floor=window.floor, made=window.made)
@@ -51,7 +51,7 @@ def append_table(outbox: Outbox, window: SendWindow, names: Table, tick: int, wa
 
 
 def append_ends(outbox: Outbox) -> None:
-    """Say in every resource set that the probe stops in order: if its ring is gone when it starts again, as
+    """Announce in every resource set that the probe stops in order: if its ring is gone at the next start, as
     after a reboot of the host, nothing is missing."""
     for window in list(outbox.windows.values()):
         content = Frame(
@@ -61,7 +61,7 @@ def append_ends(outbox: Outbox) -> None:
 
 
 def renumber(outbox: Outbox, window: SendWindow, applied: int) -> None:
-    """Start a new epoch with the frames that the filter, which has applied ``applied``, cannot have seen of this
+    """Start a new epoch with the frames that the filter, having applied ``applied``, cannot have seen from this
     process: see ``SendWindow.is_ahead`` and ``is_doubled``."""
     seen = applied if window.synchronized else window.recovered
     unseen = [frame.decode(data) for data in _frames_after(outbox, window, seen)]
@@ -75,8 +75,8 @@ def renumber(outbox: Outbox, window: SendWindow, applied: int) -> None:
 
 
 def is_anothers(outbox: Outbox, window: SendWindow, position: Position | None) -> bool | None:
-    """Whether the frame that the filter has applied last is none of this process, though it has a number of this
-    window's epoch: it was sampled at another moment. None when that is unknown, or was looked at before."""
+    """Whether the frame last applied by the filter is not from this process although it has a number of this
+    window's epoch: it was sampled at another moment. None if unknown, or checked before."""
     if position is None or position.epoch != window.epoch or position.sequence <= window.applied:
         return None
     for index in range(outbox.end - 1, max(outbox.first, outbox.end - _NEAR) - 1, -1):
@@ -87,7 +87,7 @@ def is_anothers(outbox: Outbox, window: SendWindow, position: Position | None) -
 
 
 def _is_other(data: bytes, position: Position) -> bool | None:
-    """Tables and tombstones leave the time of a position alone; and what the ring has damaged is no proof."""
+    """Tables and tombstones do not change the time of a position; and frames damaged in the ring prove nothing."""
     try:
         held = frame.decode(data)
     except FrameError:

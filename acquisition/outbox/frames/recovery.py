@@ -13,7 +13,7 @@ from acquisition.wire.frame import Frame
 
 
 class Held(NamedTuple):
-    """Windows and entries, oldest first; ``head`` is where the next record goes, with number ``serial``."""
+    """Windows and entries, oldest first; ``head`` is the place of the next record, with number ``serial``."""
 
     windows: dict[int, SendWindow]
     entries: list[Entry]
@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Recovered state of a ring: ``found`` as for ``Outbox``, ``host`` 0 if it holds no host's frames."""
+    """Recovered state of a ring: ``found`` as for ``Outbox``, ``host`` 0 if it holds no frames of any host."""
 
     found: str
     host: int
@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 def open_ring(ring: FileRing, now: float) -> Start:
-    """Take up what is usable, else recreate the ring. Raises CannotCreateError when there is no room for it."""
+    """Recover the usable part, else recreate the ring. Raises CannotCreateError if there is no room for it."""
     recovery = ring.recover()
     faults: tuple[str, ...] = () if recovery.whole else ("ring_damaged",)
     found, held = recovery.found, Held({}, [], 0, 1)
@@ -48,7 +48,7 @@ def open_ring(ring: FileRing, now: float) -> Start:
 
 
 def _take_up(recovery: Recovery, ring: FileRing, now: float) -> Held:
-    """Go on from what an earlier process left. Raises FrameError when a record holds no frame."""
+    """Continue from what an earlier process left. Raises FrameError if a record holds no frame."""
     windows: dict[int, SendWindow] = {}
     entries: list[Entry] = []
     for record in recovery.records:
@@ -70,7 +70,7 @@ def _take_up(recovery: Recovery, ring: FileRing, now: float) -> Held:
 def _restore(record: Record, held: Frame, now: float, windows: dict[int, SendWindow], entries: list[Entry]) -> None:
     window = windows.get(held.resource_set)
     if window is None or window.epoch != held.epoch or window.last + 1 != held.sequence:
-        if window is not None:  # a gap or a new epoch: what is before it can no longer be applied
+        if window is not None:  # a gap or a new epoch: earlier frames can no longer be applied
             _forget(window, entries)
         window = windows[held.resource_set] = SendWindow(held.resource_set, held.epoch, held.sequence - 1, held.made)
     made = held.made + held.samples

@@ -6,14 +6,14 @@ instead of SIGBUS, and its pages do not count as memory of the probe.
 Layout (little-endian)::
 
     0      header   magic, version, salt, capacity, host, CRC-32
-    256    ledger   64 x (resource set, CRC-32, epoch, last, made): sets of which no frame is left
+    256    ledger   64 x (resource set, CRC-32, epoch, last, made): sets without a frame in the ring
     4096   records  RECORD, frame; each aligned to 8 bytes
 
-Records carry consecutive serial numbers; one write stores a frame, and nothing else is kept
-in step with it. A later process looks for record heads, takes the highest serial number and
-goes down from there as far as the records are whole. Only the newest can have been cut off,
-by a kill in the middle of its write, and then it was never sent. If more than that is
-missing at the upper end, numbers are in use that nobody knows any more: the ring is damaged.
+Records carry consecutive serial numbers; one write stores a frame, and nothing else has to be kept
+in step with it. A later process searches for record heads, takes the highest serial number and
+goes down from there as far as records are whole. Only the newest can have been cut off,
+by a kill in the middle of its write, and then it was never sent. If more is
+missing at the upper end, some numbers in use are unknown: the ring is damaged.
 The CRC of a head starts from the ring's random salt, so that no frame can contain one.
 """
 
@@ -46,22 +46,22 @@ _ELSEWHERE = "set a different [probe] ring_path"
 
 
 class RingDenied(CannotCreateError):
-    """No ring file can be had for what others did: its name is another user's, or the disk is full."""
+    """No ring file is available because of others: its name is another user's, or the disk is full."""
 
 
 class Record(NamedTuple):
-    """A record found in a ring: ``at`` is CLOCK_MONOTONIC when it was written, ``size`` that of its frame in bytes. The
-    frame itself stays in the file: all of them together are as large as the ring."""
+    """Record found in a ring: ``at`` is CLOCK_MONOTONIC when it was written, ``size`` that of its frame in bytes. The
+    frame itself stays in the file: all frames together are as large as the ring."""
 
     serial: int
-    oldest_serial: int  #: of the oldest record that was held when it was written
+    oldest_serial: int  #: of the oldest record held when it was written
     offset: int
     at: float
     size: int
 
 
 class Numbers(NamedTuple):
-    """How far a resource set had come of which no frame is left in the ring."""
+    """Last numbers of a resource set without a frame in the ring."""
 
     resource_set: int
     epoch: int
@@ -80,12 +80,12 @@ class Recovery(NamedTuple):
 
 
 def space(size: int) -> int:
-    """The bytes that a frame of ``size`` bytes takes in a ring."""
+    """Bytes taken in a ring by a frame of ``size`` bytes."""
     return (RECORD_SIZE + size + 7) & ~7
 
 
 class MemoryRing:
-    """The same ring without a file: what the process held is gone with it."""
+    """The same ring without a file: its contents are lost with the process."""
 
     path: str | None = None
 
@@ -97,15 +97,15 @@ class MemoryRing:
         self._data[offset] = data
 
     def read(self, offset: int, _size: int) -> bytes:
-        """Bytes that were written at ``offset``."""
+        """Bytes written at ``offset``."""
         return self._data[offset]
 
     def free(self, offset: int) -> None:
-        """Forget what was written at ``offset``."""
+        """Forget the bytes written at ``offset``."""
         self._data.pop(offset, None)
 
     def remember(self, _numbers: Numbers) -> None:
-        """Nothing to write down: memory needs no recovery."""
+        """Nothing to record: memory needs no recovery."""
 
     def close(self) -> None:
         """Forget everything."""
@@ -115,7 +115,7 @@ class MemoryRing:
 class FileRing:
     """One ring file, locked for this process; call ``recover`` before the first ``write``.
 
-    Raises RingDenied or CannotCreateError when the file cannot be had or another process has it.
+    Raises RingDenied or CannotCreateError if the file is not available or another process has it.
     """
 
     def __init__(self, path: str, capacity: int) -> None:
@@ -126,7 +126,7 @@ class FileRing:
         self._file = _open_locked(path)
 
     def recover(self) -> Recovery:
-        """Read what an earlier process left."""
+        """Contents left by an earlier process."""
         head = os.pread(self._file, AREA, 0)
         found = "created" if not head else _header_fault(head, self.capacity)
         if found != "recovered":
@@ -139,7 +139,7 @@ class FileRing:
         return Recovery(found, host, tuple(records), tuple(self._ledger(head)), whole)
 
     def create(self, host: int) -> None:
-        """Make an empty ring of ``host``. Raises RingDenied when there is no room for it, else CannotCreateError."""
+        """Create an empty ring of ``host``. Raises RingDenied if there is no room for it, else CannotCreateError."""
         self._slots.clear()
         self._salt = int.from_bytes(os.urandom(4), "little")
         head = _HEADER.pack(MAGIC, VERSION, self._salt, self.capacity, host)
@@ -153,7 +153,7 @@ class FileRing:
             raise kind(f"cannot write ring file {self.path}: {error}") from error
 
     def write(self, offset: int, serial: int, oldest_serial: int, at: float, data: bytes) -> None:
-        """Store a record at ``offset`` of the area. Raises OSError when it does not fit the disk."""
+        """Store a record at ``offset`` of the area. Raises OSError if it does not fit the disk."""
         crc: int = struct.unpack_from("<I", data, 4)[0]
         body = _RECORD_BODY.pack(serial, oldest_serial, at, len(data), crc)
         head = _RECORD_HEAD.pack(RECORD_MAGIC, zlib.crc32(body, self._salt))
@@ -161,14 +161,14 @@ class FileRing:
             raise OSError("no space left: record truncated")
 
     def read(self, offset: int, size: int) -> bytes:
-        """The ``size`` bytes of the frame in the record at ``offset``."""
+        """Frame of ``size`` bytes in the record at ``offset``."""
         return os.pread(self._file, size, AREA + offset + RECORD_SIZE)
 
     def free(self, _offset: int) -> None:
         """Nothing to do: the record will be overwritten."""
 
     def remember(self, numbers: Numbers) -> None:
-        """Write down the numbers of a set before its last frame is overwritten (64 sets at most)."""
+        """Record the numbers of a set before its last frame is overwritten (64 sets at most)."""
         slot = self._slots.setdefault(numbers.resource_set, len(self._slots))
         if slot < _LEDGER_SLOTS:
             crc = zlib.crc32(repr(tuple(numbers)).encode())
@@ -183,8 +183,8 @@ class FileRing:
             return False
 
     def relink(self) -> None:
-        """Give the path this file's content again after somebody deleted it. Raises
-        CannotCreateError when that is not possible; this ring then goes on without a name."""
+        """Link the content of this file to the path again after its deletion. Raises
+        CannotCreateError if that is not possible; this ring then continues without a name."""
         copy = _open_locked(self.path)
         try:
             size = os.fstat(self._file).st_size
@@ -203,7 +203,7 @@ class FileRing:
             self._file = -1
 
     def _records(self) -> list[Record] | None:
-        """The records from the newest down to the first that is not whole, or None: see above."""
+        """Records from the newest down to the first incomplete one, or None: see above."""
         heads = self._heads()
         if not heads:
             return []
@@ -225,7 +225,7 @@ class FileRing:
         return records[::-1]
 
     def _heads(self) -> dict[int, int]:
-        """Offsets by serial of all record heads in the file, whether their frames are whole or not."""
+        """Offsets by serial of all record heads in the file, whether their frames are complete or not."""
         heads: dict[int, int] = {}
         for start in range(0, self.capacity, _CHUNK):
             chunk = os.pread(self._file, _CHUNK + RECORD_SIZE, AREA + start)
@@ -238,7 +238,7 @@ class FileRing:
         return heads
 
     def _record(self, offset: int) -> Record | None:
-        """The record at ``offset``, or None when its frame is not whole."""
+        """The record at ``offset``, or None if its frame is incomplete."""
         body = self._checked_body(os.pread(self._file, RECORD_SIZE, AREA + offset))
         if body is None:
             return None
@@ -280,7 +280,7 @@ def _header_fault(head: bytes, capacity: int) -> str:
 
 
 def remove(path: str) -> bool:
-    """Delete a ring file and with it the frames that were not sent; whether there was one.
+    """Delete a ring file and its unsent frames; returns whether there was one.
 
     Raises CannotCreateError while a probe writes to it.
     """
@@ -295,7 +295,7 @@ def remove(path: str) -> bool:
 
 
 def _open_locked(path: str) -> int:
-    """A descriptor of the locked file. It must be our own regular file: /dev/shm is open to all users."""
+    """Descriptor of the locked file. It must be our own regular file: /dev/shm is open to all users."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -320,7 +320,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _is_foreign(path: str) -> bool:
-    """Whether something that is not ours has the name."""
+    """Whether the name is taken by something that is not ours."""
     try:
         return not _is_ours(os.lstat(path))
     except OSError:

@@ -1,8 +1,8 @@
 """Outbox: one ring of a probe's recent frames, confirmed or not.
 
-The oldest frame is dropped first, when the ring is full or the frame is too old; what a
-send window's ``floor`` says is exactly what is still here. With a path the ring is a
-file (on tmpfs), so that a probe that was killed goes on with its numbers and its frames;
+The oldest frame is dropped first, when the ring is full or the frame is too old; the
+``floor`` of a send window is exactly what is still here. With a path the ring is a
+file (on tmpfs), so that a killed probe continues with its numbers and its frames;
 without one it is memory (load generator, replay).
 """
 
@@ -23,8 +23,8 @@ _MOST_BYTES = 1 << 17
 
 
 class RecentFrames:
-    """Frames by index, as many of the newest as are within a bound, one at least. They are kept in the process until
-    they were sent once: then nobody needs to read the ring."""
+    """Frames by index: as many of the newest as fit within a bound, at least one. They are kept in the process until
+    they have been sent once, so that the ring need not be read."""
 
     __slots__ = ("_bytes", "_frames")
 
@@ -41,25 +41,25 @@ class RecentFrames:
             self.take(next(iter(frames)))
 
     def take(self, index: int) -> bytes | None:
-        """The frame, which is not kept any longer; None when it was not."""
+        """Remove and return the frame; None if it is not kept."""
         data = self._frames.pop(index, None)
         if data is not None:
             self._bytes -= len(data)
         return data
 
 
-_MEMORY_LIMIT = 1 << 20  #: frames that a full tmpfs refused, kept in the process
+_MEMORY_LIMIT = 1 << 20  #: frames refused by a full tmpfs, kept in the process
 _SLACK = 1 << 16
 
 
 class Outbox:
     """``capacity_bytes`` and ``seconds`` bound what is held; ``path`` None keeps it in memory.
 
-    Frames have a running ``index`` from ``first`` to ``end``. ``found`` says what became of an
+    Frames have a running ``index`` from ``first`` to ``end``. ``found`` is the fate of an
     older ring: ``memory created recovered version capacity damaged host``. ``faults`` counts
     ``ring_<found>`` for a ring that could not be used, ``ring_denied``, ``ring_write``, ``ring_large``,
-    ``ring_deleted``. A file that others keep from us (RingDenied) is done without: ``denied`` then says why the ring is
-    memory. Raises CannotCreateError when the file cannot be had otherwise.
+    ``ring_deleted``. If others make the file unavailable (RingDenied), the ring is in memory: ``denied`` is then the
+    reason. Raises CannotCreateError if the file is not available otherwise.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Outbox:
         self._seconds = seconds
         self._clock = clock
         self._index = Index(self.windows)
-        self.entry = self._index.entry  #: the entry with ``first <= index < end``; asked for at every frame
+        self.entry = self._index.entry  #: the entry with ``first <= index < end``; used for every frame
         self._recent = RecentFrames()
         self._memory: dict[int, bytes] = {}
         self._memory_bytes = 0
@@ -112,7 +112,7 @@ class Outbox:
         return self._ring.path
 
     def bind(self, host: int) -> None:
-        """Say whose frames these are; a ring of another host is emptied."""
+        """Set the host of these frames; a ring of another host is emptied."""
         if isinstance(self._ring, FileRing) and host != self._host:
             if self._host:
                 self._set_aside()
@@ -125,15 +125,15 @@ class Outbox:
         self._host = host
 
     def window(self, resource_set: int) -> SendWindow:
-        """The send window of a resource set, made at the first call."""
+        """The send window of a resource set, created at the first call."""
         window = self.windows.get(resource_set)
         if window is None:
             window = self.windows[resource_set] = SendWindow(resource_set, time.time_ns())
         return window
 
     def make_room(self, size: int) -> float:
-        """Drop what is too old, and what is in the way of a frame of ``size`` bytes. Call it before the
-        frame is encoded, because it moves floors. Returns the time, which ``append`` wants."""
+        """Drop frames that are too old, and those in the way of a frame of ``size`` bytes. Call it before the
+        frame is encoded, because it moves floors. Returns the time, for ``append``."""
         now = self._clock()
         oldest = now - self._seconds
         while self._index.oldest_at < oldest:
@@ -142,7 +142,7 @@ class Outbox:
         return now
 
     def append(self, window: SendWindow, samples: int, data: bytes, at: float) -> None:
-        """Store frame ``window.last + 1``, for which ``make_room`` was called just before."""
+        """Store frame ``window.last + 1``, directly after ``make_room`` for it."""
         need = space(len(data))
         sequence = window.number(samples)
         if need > self.capacity:
@@ -159,7 +159,7 @@ class Outbox:
         self.bytes += need
 
     def read(self, index: int) -> bytes:
-        """The frame with ``first <= index < end``, as it was encoded."""
+        """The frame with ``first <= index < end``, as encoded."""
         data = self._recent.take(index)
         if data is not None:
             return data
@@ -169,7 +169,7 @@ class Outbox:
         return self._ring.read(entry.offset, entry.size)
 
     def shed(self, index: int) -> None:
-        """Never send this frame: the next one that is sent will say that it is gone."""
+        """Never send this frame: the next one sent announces its loss."""
         entry = self.entry(index)
         window = entry.window
         assert window is not None
@@ -178,7 +178,7 @@ class Outbox:
         self._recent.take(index)
 
     def replace(self, index: int, data: bytes) -> None:
-        """Put a frame without samples, no longer than the old one, in the place of a held one: it keeps its
+        """Replace a held frame by one without samples, no longer than the old one: it keeps its
         number, its samples count as dropped."""
         old = self.entry(index)
         new = old._replace(samples=0, size=len(data))
@@ -201,7 +201,7 @@ class Outbox:
             old.window.counts.drop(old.samples)
 
     def forget(self, window: SendWindow) -> None:
-        """Forget the frames of a window; their room is used again in turn."""
+        """Forget the frames of a window; their room is reused in turn."""
         for index in range(self.first, self.end):
             entry = self.entry(index)
             if entry.window is window:
@@ -209,7 +209,7 @@ class Outbox:
         window.drop_held()
 
     def check(self) -> None:
-        """Notice a ring file that was deleted and write it again; call it now and then."""
+        """Detect a deleted ring file and write it again; call it now and then."""
         ring = self._ring
         if isinstance(ring, FileRing) and not ring.is_linked():
             self.count("ring_deleted")
@@ -239,7 +239,7 @@ class Outbox:
         return ring
 
     def _do_without(self, error: RingDenied) -> None:
-        """Keep frames in memory: what waits when the process ends is lost, but until then the host is in sight."""
+        """Keep frames in memory: they are lost when the process ends, but until then the host is visible."""
         self._ring, self.found, self.denied = MemoryRing(), "memory", str(error)
         self.count("ring_denied")
 
@@ -251,12 +251,12 @@ class Outbox:
         self._serial = 1
 
     def _place(self, need: int) -> None:
-        """Move the head to where ``need`` bytes fit, dropping what is in the way."""
+        """Move the head to where ``need`` bytes fit, dropping the frames in the way."""
         oldest = self._index.oldest_place
         if oldest is None:
             self._begin_lap()
         elif self._head + need > self.limit:
-            self._drop_between(self._head, self.capacity)  # what is left of the lap before
+            self._drop_between(self._head, self.capacity)  # the rest of the lap before
             self._drop_between(0, need)
             self._begin_lap()
         elif self._head > oldest[0] >= self._head - oldest[0] + need + _SLACK:
@@ -272,10 +272,10 @@ class Outbox:
 
     def _begin_lap(self) -> None:
         self._head = 0
-        self.limit = self.capacity  # a disk that was full may have room again
+        self.limit = self.capacity  # a full disk may have room again
 
     def _write(self, window: SendWindow, need: int, at: float, data: bytes) -> int:
-        """Write at the head; when the disk is full, use the part that we have, then memory."""
+        """Write at the head; if the disk is full, use the part of the file that exists, then memory."""
         for _ in range(2):
             offset = self._head
             oldest = self._index.oldest_place
@@ -312,7 +312,7 @@ class Outbox:
                 self._remember(window)
 
     def _give_up(self, window: SendWindow, samples: int) -> None:
-        """A frame larger than the ring: skip it and what is before it, so that its loss is counted."""
+        """A frame larger than the ring: skip it and all earlier ones, so that its loss is counted."""
         self.count("ring_large")
         self.forget(window)
         window.counts.drop(samples)

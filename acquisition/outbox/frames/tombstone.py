@@ -1,7 +1,7 @@
 """Tombstones: each replaces one abandoned frame and keeps its number.
 
-Raising the floor past it would lose all that is held before it as well, whenever a shard that came
-back empty or as an older replica needs that again.
+Raising the floor past it would also lose all earlier held frames, whenever a shard that came
+back empty or as an older replica needs them again.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from acquisition.outbox.frames.window import SendWindow
 from acquisition.wire import frame, rejected
 from acquisition.wire.frame import Frame
 
-#: Why the filter puts a frame aside that no filter will ever take (reasons of ``acquisition.errors.FrameError``).
+#: Reasons to reject a frame that no filter will ever accept (reasons of ``acquisition.errors.FrameError``).
 #: Others, such as ``version`` and ``partition``, pass when a filter or a layout is replaced.
 HOPELESS = frozenset({"short", "magic", "crc", "shape", "internal"})
-#: The frame was damaged in the ring: the probe has seen that itself.
+#: The frame was damaged in the ring: the probe has detected that itself.
 DAMAGED = "ring"
 _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 1e-3, 86400.0
 _INTERVAL_AT = [name for name, _ in frame.HEADER_FIELDS].index("interval")
 
 
 def reason_of(entries: Any, entry: bytes) -> str:
-    """Why the filter has put stream entry ``entry`` aside, "" when it has not.
+    """Why the filter has rejected stream entry ``entry``, "" if it has not.
 
-    ``entries`` is what XRANGE of ``rejected:{tag}`` answers (``acquisition.wire.rejected``).
+    ``entries`` is the reply to XRANGE of ``rejected:{tag}`` (``acquisition.wire.rejected``).
     """
     for row in entries if isinstance(entries, list) else ():
         try:
@@ -36,13 +36,13 @@ def reason_of(entries: Any, entry: bytes) -> str:
             if found.entry == entry:
                 return found.reason
         except (FrameError, TypeError, IndexError):
-            continue  # no filter wrote that
+            continue  # not written by a filter
     return ""
 
 
 def give_up(outbox: Outbox, window: SendWindow, sequence: int, reason: str) -> bool:
     """Replace a held frame by a tombstone; it is counted as dropped, and as an error ``retired_<reason>``.
-    False when it is not held any more."""
+    False if it is no longer held."""
     for index in range(outbox.first, outbox.end):
         entry = outbox.entry(index)
         if entry.window is window and entry.sequence == sequence:
@@ -53,8 +53,8 @@ def give_up(outbox: Outbox, window: SendWindow, sequence: int, reason: str) -> b
 
 
 def _tombstone(host: int, window: SendWindow, entry: Entry, reason: str, old: bytes) -> bytes:
-    """The tombstone, no longer than the old one. Nothing in that can be trusted but what the outbox
-    knows by itself: the time is when it was stored, its interval is taken if it makes sense."""
+    """The tombstone, no longer than the old one. Of the old one only what the outbox itself knows can be
+    trusted: the time is when it was stored, its interval is kept if it makes sense."""
     interval = _interval(old)
     monotonic = entry.at
     wall = time.time() - (time.monotonic() - monotonic)

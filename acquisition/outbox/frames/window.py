@@ -1,7 +1,7 @@
 """Send window of one resource set: the go-back rule (no I/O).
 
 Go-back-N in the sense of RFC 3366, section 2: frames are numbered, sent in order and
-without waiting, and after any doubt sent again from the oldest one that is not confirmed.
+without waiting, and after any doubt sent again from the oldest unconfirmed one.
 Confirmed means *applied by the filter*, not acknowledged by the shard: a shard may come
 back empty, or as an older replica, after it acknowledged.
 
@@ -33,33 +33,33 @@ class Counts:
         self.shed_frames = self.shed_samples = 0
 
     def drop(self, samples: int) -> None:
-        """A frame was given up before it was known to be applied."""
+        """Count a frame given up before it was known to be applied."""
         self.dropped_frames += 1
         self.dropped_samples += samples
 
     def shed(self, samples: int) -> None:
-        """A frame was given up before it was sent: more is made than the pipeline takes."""
+        """Count a frame given up before it was sent: more is made than the pipeline takes."""
         self.shed_frames += 1
         self.shed_samples += samples
 
     def resend(self) -> None:
-        """A frame was sent once more."""
+        """Count a frame sent once more."""
         self.resent += 1
 
     def go_back(self) -> None:
-        """The window went back to frames that it had sent."""
+        """Count a return to frames already sent."""
         self.go_backs += 1
 
 
-_MOST = 1024  #: frames; more of them without a reading that settles anything, and the oldest count as dropped
+_MOST = 1024  #: frames; if more wait for a conclusive reading, the oldest count as dropped
 
 
 class Unsettled:
-    """Frames that the ring gave up after the shard had stored them, in the order of their numbers: whether they were
-    applied the next reading tells. Those that were lost are counted in ``counts``.
+    """Frames that the ring gave up after the shard had stored them, by number: the next reading shows whether they were
+    applied. Lost ones are counted in ``counts``.
 
     A ring that holds ten seconds of frames, of a probe that reads the positions every ten seconds, gives up frames that
-    the filter applied long ago. They are no loss, and are not counted as one."""
+    the filter applied long ago. They are not lost, and not counted as lost."""
 
     __slots__ = ("_counts", "_frames")
 
@@ -68,7 +68,7 @@ class Unsettled:
         self._frames: deque[tuple[int, int]] = deque()
 
     def add(self, sequence: int, samples: int) -> None:
-        """The ring holds frame ``sequence`` no longer; the shard has stored it since the window went back last."""
+        """Frame ``sequence`` has left the ring; the shard has stored it since the window last went back."""
         if len(self._frames) == _MOST:
             self._counts.drop(self._frames.popleft()[1])
         self._frames.append((sequence, samples))
@@ -80,23 +80,23 @@ class Unsettled:
             frames.popleft()
 
     def give_up(self) -> None:
-        """Nothing in the stream counts any more: what was not applied until now is lost."""
+        """Entries in the stream no longer count: frames not applied until now are lost."""
         while self._frames:
             self._counts.drop(self._frames.popleft()[1])
 
 
 class SendWindow:
-    """Numbers of one resource set; sequences start at 1, counts are samples unless they say frames.
+    """Numbers of one resource set; sequences start at 1, counts are samples unless called frames.
 
-    ``last`` is the newest sequence number, ``made`` the samples up to it; ``floor`` the oldest number that is
-    held, ``last + 1`` when none is, ``floor_made`` the samples made before it, -1 when that is unknown.
+    ``last`` is the newest sequence number, ``made`` the samples up to it; ``floor`` the oldest held
+    number, ``last + 1`` if there is none, ``floor_made`` the samples made before it, -1 if that is unknown.
     ``next`` is the next number to send and ``highest`` the highest one ever sent. ``acked`` is the newest
-    number that the shard has acknowledged since the last go-back, ``acked_made`` the samples up to it and
-    ``acked_id`` its stream id. ``applied`` is the filter's position as it was read last, 0 unless
+    number acknowledged by the shard since the last go-back, ``acked_made`` the samples up to it and
+    ``acked_id`` its stream id. ``applied`` is the filter's position at the last reading, 0 unless
     ``has_position``; ``confirmed`` the highest position ever read: what a shard forgot was not lost by us.
-    ``recovered`` is the newest number of an earlier process. While ``synchronized`` is false, nobody has
-    asked the filter where to go on. ``wants_table``: the filter may lack the names. ``contested``: another sender
-    uses the name of this host; the filter takes frames of the elder alone, and the younger sends none again.
+    ``recovered`` is the newest number of an earlier process. While ``synchronized`` is false, the place to
+    continue is not known. ``wants_table``: the filter may lack the names. ``contested``: another sender
+    uses the name of this host; the filter takes frames only from the elder, and the younger resends none.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class SendWindow:
         self.restart(epoch, last, made)
 
     def restart(self, epoch: int, last: int = 0, made: int = 0) -> None:
-        """Restart the numbering in another epoch, or go on after ``last`` in a recovered one."""
+        """Restart the numbering in another epoch, or continue after ``last`` in a recovered one."""
         self.epoch = epoch
         self.last = self.recovered = self.highest = last
         self.made = self.floor_made = made
@@ -129,13 +129,13 @@ class SendWindow:
 
     def recover(self, sequence: int, made: int, is_tombstone: bool) -> None:
         """Hold a frame of an earlier process, the next one in order: ``made`` counts the samples up to it."""
-        if is_tombstone and self.floor == sequence:  # the samples that it stands for are in its ``made``
+        if is_tombstone and self.floor == sequence:  # its ``made`` includes the samples it stands for
             self.floor_made = -1
         self.last = self.recovered = self.highest = sequence
         self.made = made
 
     def number(self, samples: int) -> int:
-        """Give the next number to a frame of ``samples`` samples; returns it."""
+        """Assign the next number to a frame of ``samples`` samples; returns it."""
         self.last += 1
         self.made += samples
         return self.last
@@ -146,31 +146,31 @@ class SendWindow:
         self.wants_table = False
 
     def drop(self, sequence: int, made: int, samples: int, shed: bool) -> None:
-        """The oldest frame is held no longer; ``made`` counts the samples up to it."""
+        """The oldest frame is no longer held; ``made`` counts the samples up to it."""
         self.floor = sequence + 1
         self.floor_made = made
-        # what an earlier process sent may have been applied long ago, for all that we know yet
+        # frames sent by an earlier process may have been applied long ago, as far as is known yet
         if sequence > (self.confirmed or self.recovered) and not shed:
             self.give_up(sequence, samples)
 
     def give_up(self, sequence: int, samples: int) -> None:
-        """A frame that is held no longer was not known to be applied. Of one that the shard has stored, the next
-        reading tells (``Unsettled``); every other one is counted as dropped."""
+        """A frame no longer held was not known to be applied. If the shard has stored it, the next
+        reading decides (``Unsettled``); otherwise it is counted as dropped."""
         if self.acked_id and sequence <= self.acked:
             self._unsettled.add(sequence, samples)
         else:
             self.counts.drop(samples)
 
     def drop_held(self) -> None:
-        """No frame is held any longer."""
+        """No frame is held any more."""
         self.floor = self.last + 1
         self.floor_made = self.made
 
     def send(self, sequence: int) -> int:
-        """Take frame ``sequence`` as sent; returns the floor that it has to carry, 0 when the one that it was
-        encoded with is right."""
+        """Mark frame ``sequence`` as sent; returns the floor it has to carry, 0 if the encoded
+        one is right."""
         floor = 0
-        if sequence > self.next:  # the ring dropped what was to come next, or it was shed
+        if sequence > self.next:  # the next frame was dropped by the ring, or shed
             self._restamp = self.last
             floor = sequence
         elif sequence <= self._restamp:
@@ -191,36 +191,36 @@ class SendWindow:
             self.stall.acknowledge(entry_id)
 
     def go_back(self, sequence: int) -> None:
-        """Send again from ``sequence`` on, or from the floor when that is no longer held."""
+        """Send again from ``sequence`` on, or from the floor if that is no longer held."""
         self._unsettled.give_up()
         target = max(self.floor, sequence)
         if target < self.next:
             self.counts.go_back()
         self.next = target
-        self._restamp = self.last  # what was encoded until now carries an old floor
+        self._restamp = self.last  # frames encoded until now carry an old floor
         self.acked_id = b""
         self.stall.forget_entries()
 
     def is_ahead(self, position: Position | None) -> bool:
-        """Whether the filter has applied numbers that this probe does not know of: the end of its ring was lost,
-        or a clone of its machine is ahead; so these numbers must not be given a second time."""
+        """Whether the filter has applied numbers unknown to this probe: the end of its ring was lost,
+        or a clone of its machine is ahead; so these numbers must not be used a second time."""
         if position is None or position.epoch != self.epoch:
             return False
         return position.sequence > (self.last if self.synchronized else self.recovered)
 
     def is_doubled(self, is_anothers: bool | None) -> bool:
-        """Whether a machine that was cloned while it ran numbers in this epoch too: twice in a row, what was applied
-        was not of this process (``acquisition.outbox.frames.numbering.is_anothers``; None: unknown). Of two machines
-        that ask at the same time only one gets this answer: the other goes on as it is."""
+        """Whether a clone of the running machine also numbers in this epoch: twice in a row, the applied frame
+        was not from this process (``acquisition.outbox.frames.numbering.is_anothers``; None: unknown). Of two machines
+        that ask at the same time only one gets this answer: the other continues unchanged."""
         if is_anothers is not None:
             self._anothers = self._anothers + 1 if is_anothers else 0
         return self._anothers > 1
 
     def synchronize(self, position: Position | None) -> None:
-        """Go on after a new connection: from applied + 1, or from the floor when that is unknown. A window
-        of a new epoch may do so without asking: no filter knows that yet."""
+        """Continue after a new connection: from applied + 1, or from the floor if that is unknown. A window
+        of a new epoch needs no reading: it is unknown to all filters."""
         if self._is_the_younger(position):
-            self.next = max(self.next, self.last)  # the newest alone, which says that there are two
+            self.next = max(self.next, self.last)  # only the newest, to show that there are two
         elif position is None or position.epoch != self.epoch:
             self._lose_position()
         else:
@@ -252,12 +252,12 @@ class SendWindow:
         self.stall.resend(self.next)
 
     def send_tombstone(self) -> None:
-        """Go back to the frame in doubt, in whose place there is a tombstone now."""
+        """Go back to the frame in doubt, now replaced by a tombstone."""
         self.stall.end()
         self.go_back(self.stall.suspect)
 
     def status(self) -> SetStatus:
-        """The row of this resource set in the status record."""
+        """Row of this resource set in the status record."""
         counts = self.counts
         return SetStatus(
             self.epoch,
@@ -279,7 +279,7 @@ class SendWindow:
         )
 
     def _is_the_younger(self, position: Position | None) -> bool:
-        """Whether the filter goes on with another sender of this name, and knows of two."""
+        """Whether the filter follows another sender of this name, and knows of two."""
         self.contested = position is not None and bool(position.flags & CONTESTED)
         return self.contested and position is not None and position.epoch != self.epoch
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from acquisition.link.trust.tls import Secured
 
 
-#: Family and socket address, as ``_socket.socket`` and ``connect`` want them.
+#: Family and socket address, for ``_socket.socket`` and ``connect``.
 Target = tuple[int, Any]
 
 
 def begin_connect(target: Target) -> _socket.socket:
-    """A socket on its way to ``target``. Raises OSError when that fails at once."""
+    """Socket that is connecting to ``target``. Raises OSError if that fails at once."""
     made = _socket.socket(target[0], _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
     try:
         made.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
@@ -46,7 +46,7 @@ def begin_connect(target: Target) -> _socket.socket:
 
 
 def is_connected(made: _socket.socket) -> bool:
-    """Whether a socket of ``begin_connect`` is connected by now. Raises OSError when it never will be."""
+    """Whether a socket of ``begin_connect`` is connected. Raises OSError if it cannot be."""
     status = made.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
     if status:
         raise ConnectionRefusedError(status, errno.errorcode.get(status, "error"))
@@ -57,13 +57,13 @@ def is_connected(made: _socket.socket) -> bool:
             return False
         raise
     if peer == made.getsockname():
-        # loopback: the kernel gave us the very port that we want to reach
+        # loopback: the kernel chose the very port to be reached
         raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
     return True
 
 
 def numeric(address: Address) -> Target | None:
-    """The target of an address in figures, None when it is a name."""
+    """Target of a numeric address, None for a name."""
     try:
         return _first(address, _socket.AI_NUMERICHOST)
     except _socket.gaierror:
@@ -71,10 +71,10 @@ def numeric(address: Address) -> Target | None:
 
 
 class Lookup:
-    """One lookup under way. ``found`` is None until there is a target, or an error.
+    """One look-up in progress. ``found`` is None until there is a target, or an error.
 
-    ``getaddrinfo`` may take as long as it likes, and a probe's ticks do not wait; so a name is looked up in a thread of
-    its own. Addresses in figures need none."""
+    ``getaddrinfo`` may take arbitrarily long, and a probe's ticks do not wait; so a name is looked up in a thread of
+    its own. Numeric addresses need none."""
 
     def __init__(self, address: Address) -> None:
         self.found: Target | OSError | None = None
@@ -85,7 +85,7 @@ class Lookup:
         try:
             self.found = _first(self._address, 0)
         except (OSError, UnicodeError) as error:
-            # without its traceback: that leads back to here, and a probe collects no cycles
+            # without its traceback: that refers back to here, and a probe collects no cycles
             self.found = error.with_traceback(None) if isinstance(error, OSError) else OSError(str(error))
 
 
@@ -97,14 +97,14 @@ def _first(address: Address, flags: int) -> Target:
 
 
 LOOKING_UP, CONNECTING, SECURING, OPEN, CLOSED = range(5)
-NOT_ADMITTED = "admission"  #: the kind of error that no repetition mends: AdmissionError says which they are
+NOT_ADMITTED = "admission"  #: kind of error that no retry repairs: see AdmissionError
 _LOOKUP_POLL = 0.02
-_MOST_BYTES = 1 << 14  #: of one read
+_MOST_BYTES = 1 << 14  #: per read
 
 
 class ConnectionFailed(ShardError):
-    """Why a connection ended: ``kind`` is a word to count it by; ``needs_a_person`` is whether it does not pass by
-    itself."""
+    """Reason a connection ended: ``kind`` is a word to count it by; ``needs_a_person`` is whether it will not pass
+    by itself."""
 
     def __init__(self, kind: str, problem: str, needs_a_person: bool = False) -> None:
         super().__init__(problem)
@@ -114,8 +114,8 @@ class ConnectionFailed(ShardError):
 class ShardConnection:
     """``timeout`` bounds the way to an open connection, ``patience`` a handshake, for which many may be waiting.
 
-    ``due`` is when ``advance`` wants to be called if nothing happens before; ``lookups`` are those under way, of
-    connections before as well. Raises ConnectionFailed, as ``advance``, ``send``, ``flush`` and ``receive`` do.
+    ``due`` is when to call ``advance`` if nothing happens before; ``lookups`` are those in progress, also of
+    earlier connections. Raises ConnectionFailed, as ``advance``, ``send``, ``flush`` and ``receive`` do.
     """
 
     def __init__(
@@ -129,25 +129,25 @@ class ShardConnection:
     ) -> None:
         self.address = address
         self.due = self._deadline = now + timeout
-        self.answered = False  #: whether the shard has said anything
+        self.answered = False  #: whether the shard has sent anything
         self._credentials = credentials
         self._lookups = lookups
         self._patience = patience
         self._state = LOOKING_UP
         self._socket: _socket.socket | Secured | None = None
-        self._wanted = select.POLLOUT  #: what a connection waits for that is not there yet
+        self._wanted = select.POLLOUT  #: event that a connecting socket waits for
         self._reader = hiredis.Reader()
         self._unsent: bytes | memoryview = b""
-        self.blocked = False  #: whether the socket has not yet taken all that was sent
+        self.blocked = False  #: whether the socket has not yet accepted all sent data
         target = numeric(address)
         if target is not None:
             self._open(target)
-        elif address not in lookups:  # one that takes long is waited for again, not started again
+        elif address not in lookups:  # a long look-up is waited for again, not started again
             lookups[address] = Lookup(address)
 
     @property
     def is_secured(self) -> bool:
-        """Whether it speaks TLS."""
+        """Whether it uses TLS."""
         return self._credentials is not None and bool(self._credentials.authority)
 
     def fileno(self) -> int:
@@ -163,7 +163,7 @@ class ShardConnection:
         return select.POLLIN | select.POLLOUT if self.blocked else select.POLLIN
 
     def advance(self, now: float) -> bool:
-        """Go on as far as that is possible without waiting; returns whether it is open."""
+        """Continue as far as possible without waiting; returns whether it is open."""
         if self._state == LOOKING_UP:
             self._finish_lookup(now)
         if self._state == CONNECTING:
@@ -176,12 +176,12 @@ class ShardConnection:
         return self._state == OPEN
 
     def send(self, data: bytes) -> None:
-        """Send, or keep for ``flush`` what the socket does not take now. Only when not ``blocked``."""
+        """Send, and keep for ``flush`` what the socket does not accept now. Only if not ``blocked``."""
         self._unsent, self.blocked = data, bool(data)
         self.flush()
 
     def flush(self) -> bool:
-        """Send what was kept; returns whether the socket has taken all of it."""
+        """Send what was kept; returns whether the socket has accepted all of it."""
         if self._socket is None:
             return False
         data = self._unsent
@@ -270,7 +270,7 @@ class ShardConnection:
             self._state = OPEN
 
     def _secure(self, plain: _socket.socket, authority: str, now: float) -> None:
-        """Begin the handshake: of TLS, with the name by which the shard was called."""
+        """Begin the TLS handshake, with the name under which the shard was addressed."""
         from acquisition.link.trust import tls  # loads OpenSSL
 
         self.due = self._deadline = now + self._patience

@@ -5,9 +5,9 @@
     IDLE ──▶ OPENING ──▶ ASKING (layout, slots) ──▶ OPENING (the owner) ──▶ FOUND
       └──▶ CONSULTING (the guide) ──────────────────────▲
 
-A shard that has answered, and that names another one as the owner, stays connected as the *guide* until the owner is
-reached: while that one is dead or slow, the guide is asked whether it still is the owner. So a failover takes a
-handshake of a shard that lives, not one for each attempt.
+A shard that has answered and names another one as the owner stays connected as the *guide* until the owner is
+reached: while the owner is dead or slow, the guide is asked for the current one. So a failover takes a
+handshake with a living shard, not one per attempt.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from acquisition.outbox.link.connection import NOT_ADMITTED, ConnectionFailed, L
 from acquisition.outbox.link.route import Route
 
 _QUESTION = pack(("CLUSTER", "SLOTS"))
-_LIFE = 6.0  #: seconds; a failover takes less, and who is cut off from the others knows nothing of it
-_EVERY = 1.0  #: seconds between two questions while the owner takes its time
+_LIFE = 6.0  #: seconds; a failover takes less, and a guide cut off from the others does not know of it
+_EVERY = 1.0  #: seconds between two questions while the owner is slow
 _LOOK = 0.05
 
 
 class Guide:
-    """A shard that is asked who owns what while the owner is dead or slow: a connection that is kept, without waiting.
-    ``connection`` is open, and its user is logged in. ``due`` is when ``reply`` wants to be called; raises
+    """A shard that is asked for owners while the owner is dead or slow: a connection that is kept, without waiting.
+    ``connection`` is open, and its user is logged in. ``due`` is when to call ``reply``; raises
     ConnectionFailed, as ``reply`` does."""
 
     def __init__(self, connection: ShardConnection, timeout: float, now: float) -> None:
@@ -38,7 +38,7 @@ class Guide:
         self.due = now + _EVERY
         self._until = now + _LIFE
         self._timeout = timeout
-        self._deadline = 0.0  #: of the answer that is expected, 0: none is
+        self._deadline = 0.0  #: for the expected answer, 0: none expected
 
     def is_over(self, now: float) -> bool:
         """Whether another one should be asked."""
@@ -46,18 +46,18 @@ class Guide:
 
     @property
     def is_asked(self) -> bool:
-        """Whether an answer is under way."""
+        """Whether an answer is pending."""
         return bool(self._deadline)
 
     def ask(self, now: float) -> None:
-        """Ask for the slot map, unless that is under way."""
+        """Ask for the slot map, unless that is pending."""
         if not self._deadline:
             self._deadline = now + self._timeout
             self.connection.send(_QUESTION)
         self.due = now + _LOOK
 
     def ask_now_and_then(self, now: float) -> None:
-        """The same once a second."""
+        """As ``ask``, once a second."""
         if now >= self.due:
             self.ask(now)
 
@@ -78,8 +78,8 @@ IDLE, CONSULTING, OPENING, ASKING, FOUND = range(5)
 
 class OwnerSearch:
     """``timeout`` bounds each step, ``patience`` a handshake, for which many may be waiting. ``address`` is the shard
-    that is asked, or was found; ``due`` is when ``advance`` wants to be called if nothing happens before; ``is_idle``
-    is whether nothing is under way. ``begin`` and ``advance`` raise ConnectionFailed; ``end`` has to follow that."""
+    being asked, or the one found; ``due`` is when to call ``advance`` if nothing happens before; ``is_idle``
+    is whether nothing is in progress. ``begin`` and ``advance`` raise ConnectionFailed, to be followed by ``end``."""
 
     def __init__(
         self, host: int, seeds: Seeds, credentials: Credentials | None, timeout: float, patience: float
@@ -93,7 +93,7 @@ class OwnerSearch:
         self._attempt = 0
         self._state = IDLE
         self._route = Route(host)
-        self._target: Address | None = None  #: where the last shard pointed to
+        self._target: Address | None = None  #: named by the last shard
         self._failed: Address | None = None  #: the shard of the newest failure
         self._deadline = 0.0
         self._lookups: dict[Address, Lookup] = {}
@@ -108,17 +108,17 @@ class OwnerSearch:
 
     @property
     def is_idle(self) -> bool:
-        """Whether ``begin`` has to come before ``advance``."""
+        """Whether ``begin`` has to precede ``advance``."""
         return self._state == IDLE
 
     @property
     def asked(self) -> ShardConnection | None:
-        """The connection on which something is expected."""
+        """Connection on which an answer is expected."""
         return self._guide.connection if self._state == CONSULTING and self._guide is not None else self._connection
 
     def begin(self, attempt: int, now: float) -> None:
-        """Ask the guide again, or go where the last shard pointed to, else to any of the shards: local ones may be
-        other ones by now. ``attempt`` counts from the last success on."""
+        """Ask the guide again, or the shard named by the last one, else any of the shards: local ones may have been
+        replaced. ``attempt`` counts from the last success."""
         self._attempt = attempt
         before = self._credentials
         try:
@@ -137,7 +137,7 @@ class OwnerSearch:
             self._open(self._target or self._route.candidate(attempt, self._failed), now)
 
     def advance(self, now: float) -> ShardConnection | ReplyError | None:
-        """Go on as far as that is possible without waiting: the connection to the owner, whose user is logged in; the
+        """Continue as far as possible without waiting: the connection to the owner, with its user logged in; the
         error with which a shard refused a question; None while there is neither."""
         refused = None
         if self._state == CONSULTING:
@@ -154,8 +154,8 @@ class OwnerSearch:
         return refused
 
     def end(self, *, stays_guided: bool, target: Address | None) -> None:
-        """Something has failed: the next search goes to ``target``, or elsewhere, and may ask the guide if that still
-        is to be trusted."""
+        """Something has failed: the next search goes to ``target``, or elsewhere, and may ask the guide if it is still
+        trusted."""
         self._drop()
         if not stays_guided or (self._guide is not None and self._guide.connection.fileno() < 0):
             self._dismiss()
@@ -163,7 +163,7 @@ class OwnerSearch:
         self._route.forget_owners()
 
     def go_to(self, target: Address | None) -> None:
-        """The next search goes there, None: to any of the shards."""
+        """Start the next search there; None: at any of the shards."""
         self._target = target
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class OwnerSearch:
             self._guide = None
 
     def _consult(self, now: float) -> ReplyError | None:
-        """Hear of the guide who is the owner by now."""
+        """Ask the guide for the current owner."""
         assert self._guide is not None
         reply = self._guide.reply(now)
         self.due = self._guide.due
@@ -213,7 +213,7 @@ class OwnerSearch:
             self._doubt_owner(self._guide, now)
 
     def _doubt_owner(self, guide: Guide, now: float) -> None:
-        """While the owner takes its time, the guide is asked whether it still is the owner."""
+        """Ask the guide, while the owner is slow, whether it still is the owner."""
         try:
             guide.ask_now_and_then(now)
             reply = guide.reply(now)
@@ -230,7 +230,7 @@ class OwnerSearch:
             self._decide(now)
 
     def _learn(self, rows: Any) -> None:
-        """Take the guide's answer."""
+        """Process the guide's answer."""
         assert self._guide is not None
         try:
             self._route.learn_slots(rows, self._guide.connection.address)
@@ -239,7 +239,7 @@ class OwnerSearch:
             raise no_redis(self.address, str(error)) from error
 
     def _ask(self, now: float, greets: bool = True) -> None:
-        """Ask what is not known yet; when everything is, this is the owner."""
+        """Ask for what is not known yet; if nothing is missing, this is the owner."""
         assert self._connection is not None
         commands: list[tuple[Any, ...]] = []
         self._questions = []
@@ -279,7 +279,7 @@ class OwnerSearch:
         return None
 
     def _answer(self, question: str, reply: Any) -> None:
-        """Take the answer to a question."""
+        """Process the answer to a question."""
         if question == "auth":
             try:
                 admission.check_greeted(reply, self.address)
@@ -301,7 +301,7 @@ class OwnerSearch:
         asked = self._route.copy
         if not self.tag and self._route.choose_copy(self.address, self._attempt) != asked:
             if self._connection is not None:
-                self._questions = ["layout"]  # a copy lies here: the map of slots is known by now
+                self._questions = ["layout"]  # a copy is here: the slot map is known by now
                 self._connection.send(pack(("GET", self._route.copy)))
             elif self._guide is not None:
                 self._return_to(self._guide, now)
@@ -322,7 +322,7 @@ class OwnerSearch:
             self._state = FOUND
 
     def _keep(self, now: float) -> None:
-        """Let go of the connection, which has named the owner: it is the guide if there is no other."""
+        """Release the connection, which has named the owner: it becomes the guide if there is no other."""
         if self._connection is not None and self._guide is None:
             self._guide, self._connection = Guide(self._connection, self._timeout, now), None
         self._drop()

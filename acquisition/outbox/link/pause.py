@@ -1,27 +1,27 @@
 """Pauses on an open connection whose shard accepts no frames (no I/O).
 
-A shard that is full answers every host with an error. If each of ten thousand then reconnected, the shard would be
-busy with handshakes, and with nothing else. So who hears that it is a matter of time stays, and asks now and then.
+A full shard answers every host with an error. If each of ten thousand then reconnected, the shard would be
+busy with nothing but handshakes. So after an error that will pass, a host stays and asks now and then.
 """
 
 from __future__ import annotations
 
-#: It is full, has too few replicas, cannot save its data, or runs a script: it keeps what it has taken.
+#: It is full, has too few replicas, cannot save its data, or runs a script: accepted frames are kept.
 _TAKES_NOTHING = ("OOM", "NOREPLICAS", "MISCONF", "BUSY")
-#: It may have other data afterwards, or another shard its partition.
+#: Afterwards it may have other data, or another shard its partition.
 _ABSENT = ("LOADING", "CLUSTERDOWN")
-#: Seconds to stay with one that is absent: others may know of a failover. After each stay in vain it is twice as long.
+#: Seconds to stay with an absent one: others may know of a failover. Doubled after each vain stay.
 _STAY, _LONGEST_STAY = 3.0, 48.0
 _INFINITY = float("inf")
 
 
 def is_absent(word: str) -> bool:
-    """Whether the filter's positions have to be asked for after this error, as on a new connection."""
+    """Whether the filter's positions must be read after this error, as on a new connection."""
     return word in _ABSENT
 
 
 class Pause:
-    """``is_on`` while frames wait; ``due`` is when to ask again, infinite while an answer is under way."""
+    """``is_on`` while frames wait; ``due`` is when to ask again, infinite while an answer is pending."""
 
     def __init__(self) -> None:
         self.is_on = False
@@ -31,7 +31,7 @@ class Pause:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it is on, and the shard was asked since it has refused something."""
+        """Whether it is on, and the shard has been asked since its last refusal."""
         return self.is_on and self.due == _INFINITY
 
     def allows(self, word: str, now: float) -> bool:
@@ -53,11 +53,11 @@ class Pause:
         self.is_on, self.due = True, due
 
     def ask(self) -> None:
-        """The shard is asked now."""
+        """The shard is being asked."""
         self.due = _INFINITY
 
     def end(self) -> None:
-        """The shard takes what it is sent."""
+        """The shard accepts frames again."""
         self._stay = _STAY
         self.forget()
 

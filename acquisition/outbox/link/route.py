@@ -18,13 +18,13 @@ class Route:
     def __init__(self, host: int) -> None:
         self.host = host
         self.tag = ""
-        self.copy = ""  #: of the layout, that is asked for next
+        self.copy = ""  #: of the layout, to be asked for next
         self._seeds = Found("", ())
         self._known: list[Address] = []
         self._stripes: list[Stripe] = []
 
     def begin(self, seeds: Found) -> None:
-        """Take where the shards are to be asked for; those of another cluster may have another layout."""
+        """Set the shards to ask; another cluster may have another layout."""
         if seeds.instance != self._seeds.instance:
             self.tag = ""
             self._known, self._stripes = [], []
@@ -36,13 +36,13 @@ class Route:
         return not self._stripes
 
     def forget_owners(self) -> None:
-        """The owner may be another one by now; the shards that we know of can still be asked."""
+        """The owner may have changed; the known shards can still be asked."""
         self._stripes = []
 
     def candidate(self, attempt: int, failed: Address | None) -> Address:
-        """The shard to ask in this attempt: the ones that we know of and the seeds, in turn, but for the one that has
-        just ``failed`` if there are others; of local shards, all of which the state file names, the seeds alone. The
-        very first is the owner, if the seeds are masters in the order of their slots, and the partitions the usual."""
+        """The shard to ask in this attempt: known shards and seeds in turn, except the one that has
+        just ``failed`` if there are others; for local shards, all of which are in the state file, only the seeds. The
+        very first is the owner, if the seeds are masters in slot order and the partition count is the usual one."""
         others: Sequence[Address] = () if self._seeds.instance else self._known
         known = list(dict.fromkeys([*self._seeds.addresses, *others]))
         left = [address for address in known if address != failed] or known
@@ -51,17 +51,17 @@ class Route:
         return left[(attempt + self.host) % len(left)]
 
     def learn_slots(self, rows: Any, asked: Address) -> None:
-        """Take the reply to CLUSTER SLOTS of the shard ``asked``. Raises ShardError when it makes no sense."""
+        """Process the reply to CLUSTER SLOTS of the shard ``asked``. Raises ShardError if it makes no sense."""
         self._stripes = parse_slots(rows, asked)
         self._known = [owner for _, _, owner in self._stripes]
 
     def learn_layout(self, data: Any) -> bool:
-        """Take the layout document; False for a version that is unknown here."""
+        """Process the layout document; False for an unknown version."""
         self.tag = _tag(data, self.host)
         return bool(self.tag)
 
     def choose_copy(self, asked: Address | None, attempt: int) -> str:
-        """The copy of the layout to ask for: one that lies at ``asked`` as far as is known, another in each attempt."""
+        """Copy of the layout to ask for: one at ``asked``, as far as known, another one in each attempt."""
         own = [(low, high) for low, high, owner in self._stripes if owner == asked]
         known = zip(keys.layouts(), keys.layout_slots(), strict=True) if own else ()
         copies = [copy for copy, slot in known if any(low <= slot <= high for low, high in own)] or keys.layouts()
@@ -69,11 +69,11 @@ class Route:
         return self.copy
 
     def slot(self) -> int:
-        """The slot of what is needed next: the host's partition, or the layout."""
+        """Slot of what is needed next: the host's partition, or the layout."""
         return keys.slot_of(keys.raw(self.tag) if self.tag else self.copy)
 
     def owner(self) -> Address | None:
-        """The shard that owns ``slot()``, None when no shard does."""
+        """The shard that owns ``slot()``, None if there is none."""
         return self._owner_of(self.slot())
 
     def _owner_of(self, slot: int) -> Address | None:

@@ -1,9 +1,9 @@
 """Non-blocking sender to the shard that owns a host's partition.
 
-The owner of this calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection, MOVED
-and ASK among them, but for those of which the owner knows that they pass (``bear``): what was in flight is then
-unknown, and the filter's position is asked for before anything is sent again. After a delay the shard is searched for
-anew (``acquisition.outbox.link.owner_search``).
+The owner of a sender calls ``advance`` until ``ready``, then ``send`` and ``receive``. Any error ends the connection,
+including MOVED and ASK, except those known to pass (``bear``): the state of frames in flight is then
+unknown, and the filter's position is read before anything is sent again. After a delay the shard is searched
+again (``acquisition.outbox.link.owner_search``).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from acquisition.outbox.link.owner_search import OwnerSearch, no_redis
 
 LOG = log.category("probe.outbox")
 _FIRST_DELAY = 0.05
-#: A replica takes some seconds to take over, and then every probe is to be there soon: hence short delays for
-#: so many attempts, some 8 s.
+#: A replica takes some seconds to take over, and then all probes should connect soon: hence short delays for
+#: this number of attempts, some 8 s.
 _QUICK_DELAY = 0.5
 _QUICK_ATTEMPTS = 24
 _MOST_DELAY = 2.0
 _SLOW_DELAY = 5.0
-#: A handshake waits for those of all other hosts: ten thousand of half a millisecond each are 5 s of one shard. To give
-#: up sooner would restart it, at the end of the queue.
+#: A handshake waits for those of all other hosts: ten thousand of half a millisecond each are 5 s of one shard. Giving
+#: up sooner would restart it at the end of the queue.
 _PATIENCE = 5.0  #: in timeouts
 
 
 class BackOff:
-    """Delays of a host, which grow with what has failed: a data center must not knock at a restarted shard in step or
-    all at once. ``timeout`` is how long an answer may take of a shard that has
-    no handshakes to make, ``patience`` in seconds how long a handshake may, and the first answer after it."""
+    """Delays of a host, which grow with its failures: a data center must not reconnect to a restarted shard in step or
+    all at once. ``timeout`` is the longest time for an answer of a shard without
+    pending handshakes, ``patience`` in seconds that for a handshake and the first answer after it."""
 
     def __init__(self, host: int, timeout: float) -> None:
         self.attempts = 0  #: since the last success
@@ -44,11 +44,11 @@ class BackOff:
         self.patience = _PATIENCE * timeout
 
     def succeed(self) -> None:
-        """The next failure is followed by a short delay again."""
+        """Make the delay after the next failure short again."""
         self.attempts = 0
 
     def after(self, slow: bool) -> float:
-        """Seconds until the next attempt after a failure; ``slow`` when only a person can repair it."""
+        """Seconds until the next attempt after a failure; ``slow`` if only an operator can repair it."""
         most = _QUICK_DELAY if self.attempts < _QUICK_ATTEMPTS else _MOST_DELAY
         delay = _SLOW_DELAY if slow else min(most, _FIRST_DELAY * 2.0 ** min(self.attempts, 16))
         self.attempts += 1
@@ -61,28 +61,28 @@ class BackOff:
 
 class Sender:
     """``timeout`` bounds each step of finding the owner. ``errors`` counts by kind (``moved loading
-    oom noauth timeout closed refused …``); ``problem`` is what keeps it from being ready, or why
-    what was sent last was refused, until something is taken; "" when all is well.
-    ``needs_a_person`` is whether it does not pass by itself, ``not_admitted`` whether the shard must not be spoken to
-    as things are configured; ``generation`` grows with every
-    connection that became ready; ``due`` is when ``advance`` wants to be called if nothing happens before."""
+    oom noauth timeout closed refused …``); ``problem`` is why it is not ready, or why
+    the last sent frames were refused, until some are accepted; "" if all is well.
+    ``needs_a_person`` is whether it will not pass by itself, ``not_admitted`` whether the configuration does not permit
+    contact with the shard; ``generation`` grows with every
+    connection that became ready; ``due`` is when to call ``advance`` if nothing happens before."""
 
     def __init__(self, host: int, seeds: Seeds, credentials: Credentials | None, timeout: float) -> None:
         self.ready = False
         self.due = 0.0
         self.problem = "not connected yet"
-        self._refused = ""  #: why it took nothing of what was sent last
+        self._refused = ""  #: why the last sent frames were refused
         self.needs_a_person = self.not_admitted = False
         self.errors: dict[str, int] = {}
         self.generation = 0
         self._back_off = BackOff(host, timeout)
         self._search = OwnerSearch(host, seeds, credentials, timeout, self._back_off.patience)
         self._connection: ShardConnection | None = None  #: to the owner, while it is ready
-        self._flowing: tuple[int, int, int] | None = None  #: what ``waits_for`` while it is ready and not blocked
+        self._flowing: tuple[int, int, int] | None = None  #: value of ``waits_for`` while it is ready and not blocked
 
     @property
     def address(self) -> Address | None:
-        """The shard that it is connected to, or that it tries to reach, or asks."""
+        """The shard it is connected to, or tries to reach, or asks."""
         return self._search.address
 
     @property
@@ -109,18 +109,18 @@ class Sender:
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
-        """Descriptor, events and ``generation``: for a loop that looks after each service whether they are others."""
+        """Descriptor, events and ``generation``: for a loop that checks for changes after each service."""
         if self._flowing is not None and not self.blocked:
             return self._flowing
         return self.fileno(), self.events(), self.generation
 
     @property
     def blocked(self) -> bool:
-        """Whether the socket has not yet taken all that was sent."""
+        """Whether the socket has not yet accepted all sent data."""
         return self._connection is not None and self._connection.blocked
 
     def advance(self, now: float) -> bool:
-        """Go on towards ``ready`` as far as that is possible without waiting; returns whether it is."""
+        """Continue towards ``ready`` as far as possible without waiting; returns whether it is."""
         search = self._search
         if self.ready or (search.is_idle and now < self.due):
             return self.ready
@@ -139,7 +139,7 @@ class Sender:
         return self.ready
 
     def send(self, data: bytes, now: float) -> None:
-        """Send, or keep for ``flush`` what the socket does not take now. Only when not ``blocked``."""
+        """Send, and keep for ``flush`` what the socket does not accept now. Only if not ``blocked``."""
         if self._connection is not None:
             try:
                 self._connection.send(data)
@@ -147,7 +147,7 @@ class Sender:
                 self._end(error, now)
 
     def flush(self, now: float) -> bool:
-        """Send what was kept; returns whether the socket has taken all of it."""
+        """Send what was kept; returns whether the socket has accepted all of it."""
         if self._connection is None:
             return False
         try:
@@ -167,8 +167,8 @@ class Sender:
             return []
 
     def succeed(self, took: bool) -> None:
-        """The shard answered; ``took``: it has taken a frame. The next failure starts with a short delay again, unless
-        frames were refused last."""
+        """The shard answered; ``took``: it accepted a frame. The next failure starts with a short delay again, unless
+        the last frames were refused."""
         if took and self._refused:
             self._refused = self.problem = ""
         if not self._refused:
@@ -186,7 +186,7 @@ class Sender:
                 self.due = now
 
     def bear(self, error: ReplyError, now: float) -> float:
-        """The shard answered with an error that passes: count it, say so, stay connected; returns when to ask again."""
+        """The shard answered with an error that passes: count it, report it, stay connected; returns when to retry."""
         word = str(error).partition(" ")[0]
         self._count(word.lower())
         self._refused, self.needs_a_person = self._explained(error, word)
@@ -196,7 +196,7 @@ class Sender:
         return now + self._back_off.after(self.needs_a_person)
 
     def _explained(self, error: ReplyError, word: str) -> tuple[str, bool]:
-        """An error in words for the operator, and whether only an operator can repair it."""
+        """Description of an error for the operator, and whether only an operator can repair it."""
         known = error_for(error, self.address)
         slow = not isinstance(known, TemporaryError) and word not in ("MOVED", "ASK")
         return f"shard {self.address} is out of memory and refuses frames ({error})" if word == "OOM" else str(
@@ -207,12 +207,12 @@ class Sender:
         self.errors[kind] = self.errors.get(kind, 0) + 1
 
     def baffle(self, reply: str, now: float) -> None:
-        """The shard answered with something that no shard answers."""
+        """Handle a reply that no shard would send."""
         self._end(no_redis(self.address, reply), now)
 
     def fail(self, kind: str, problem: str, now: float, slow: bool = False) -> None:
-        """Close the connection, count, and try again after a delay; ``slow`` when only a person can repair it."""
-        # a living shard ends connections when passwords are exchanged; a dead one refuses the next, which costs nothing
+        """Close the connection, count, and try again after a delay; ``slow`` if only an operator can repair it."""
+        # a living shard ends connections when passwords change; a dead one refuses the next, which costs nothing
         hung_up = self.ready and kind == "closed"
         self._drop()
         self._search.end(stays_guided=not slow, target=self.address if hung_up else None)

@@ -47,10 +47,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def reread(members: Members, timeout: float, all_or_none: bool = True) -> dict[Address, bool]:
-    """Let all members read their files again; answers for each whether it shows another certificate since.
+    """Let all members read their files again; returns for each whether it shows another certificate since.
 
-    Raises UnavailableError when a member does not answer: then none has reread; unless not ``all_or_none``. Raises
-    ShardError when one has no TLS, or refuses its files; those before it have read theirs.
+    Raises UnavailableError if a member does not answer: then none has reread; unless not ``all_or_none``. Raises
+    ShardError if one has no TLS, or refuses its files; earlier members have read theirs.
     """
     nodes = members.look()
     if (absent := members.absent) and all_or_none:
@@ -59,7 +59,7 @@ def reread(members: Members, timeout: float, all_or_none: bool = True) -> dict[A
 
 
 def _tell(members: Members, node: Node, timeout: float) -> bool:
-    # a file of the same name is read again; all in one command, since a key has to be that of its certificate
+    # a file of the same name is read again; all in one command, since a key has to match its certificate
     names = members.all(node.id, [("CONFIG", "GET", name) for name in _FILES])
     words = [word for pair in names for word in pair]
     if len(words) != 2 * len(_FILES) or b"" in words:
@@ -73,7 +73,7 @@ def _tell(members: Members, node: Node, timeout: float) -> bool:
 
 
 def _check(told: Iterable[Address], user: Credentials, timeout: float) -> None:
-    """All of them are believed without an exception now. Raises ShardError with those that are not."""
+    """Check that all of them are now trusted without an exception. Raises ShardError with those that are not."""
     problems = []
     for address in told:
         try:
@@ -85,7 +85,7 @@ def _check(told: Iterable[Address], user: Credentials, timeout: float) -> None:
 
 
 def _read(paths: Sequence[str]) -> tuple[bytes, ...]:
-    """The certificates in files. Raises NoInputError or DataError."""
+    """Certificates in files. Raises NoInputError or DataError."""
     found: tuple[bytes, ...] = ()
     for path in paths:
         try:
@@ -98,7 +98,7 @@ def _read(paths: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def _shown(address: Address, timeout: float) -> str:
-    """The certificate that a new connection gets, in PEM; it is compared, not believed. Raises ShardError."""
+    """Certificate shown to a new connection, in PEM, for comparison, without verification. Raises ShardError."""
     try:
         return ssl.get_server_certificate(address, timeout=timeout)
     except OSError as error:

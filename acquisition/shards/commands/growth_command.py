@@ -62,9 +62,9 @@ def balance(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def directives(settings: config.Shards) -> dict[str, str]:
-    """Directives that the configuration adds to each redis-server's.
+    """Directives from the configuration for every redis-server.
 
-    Raises ConfigError when shards would wait for more replicas than they get.
+    Raises ConfigError if shards would wait for more replicas than they have.
     """
     least = settings.min_replicas_to_write
     if least > settings.replicas:
@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace, settings: config.Shards, action: Callable[
 
 
 def _running(directory: Path) -> Shards:
-    """Read again under the lock: the command before us may have just changed it."""
+    """Read again under the lock: an earlier command may have just changed it."""
     shards = running(directory)
     if shards is None:
         raise UnavailableError(f"no shards are running in {directory}: `shardpulse shards up` starts them")
@@ -101,16 +101,16 @@ def _print(done: Growth, shards: Shards, as_json: bool) -> None:
     print(done.text())
 
 
-# -- The same with --addresses, and ``drain``: growing and shrinking a cluster that somebody else runs.
+# -- The same with --addresses, and ``drain``: growing and shrinking a cluster run elsewhere.
 #
-# Servers are neither started nor stopped here, and nothing is remembered: each command asks the shards what is so, and
-# called again it finishes what was interrupted.
+# Servers are neither started nor stopped here, and nothing is remembered: each command reads the state from the shards,
+# and when repeated it finishes what was interrupted.
 
 DRAIN = "drain"
 
 
 def _add_of_others(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Take servers that somebody has started into the cluster: the first as a master with an even part of the
+    """Add running servers to the cluster: the first as a master with an even part of the
     partitions, the others as its replicas."""
     addresses, user = remote_command.named(options, settings)
     began = time.monotonic()
@@ -127,7 +127,7 @@ def _add_of_others(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def _remove_of_others(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Empty a master, if it is one, and make all members forget it and its replicas, which then know nobody."""
+    """Empty a master, if it is one, and make all members forget it and its replicas, which then know no others."""
     leaving, nodes, user, began = *_leaving(options, settings), time.monotonic()
     own = [node for node in nodes if node.address == leaving]
     followers = [node.address for node in nodes if own and node.master == own[0].id]
@@ -153,7 +153,7 @@ def drain(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def _balance_of_others(options: argparse.Namespace, settings: config.Shards) -> int:
-    """Finish what was begun, and move partitions until all masters hold equally many, under load."""
+    """Finish what was begun, and move partitions until all masters hold the same number, under load."""
     addresses, user = remote_command.named(options, settings)
     began = time.monotonic()
     partitions = _partitions(addresses, user, settings.timeout_seconds)
@@ -162,7 +162,7 @@ def _balance_of_others(options: argparse.Namespace, settings: config.Shards) -> 
 
 
 def _leaving(options: argparse.Namespace, settings: config.Shards) -> tuple[Address, list[Node], Credentials]:
-    """The shard that is to leave, members to ask, and the user. Raises UsageError for an unknown shard."""
+    """The leaving shard, members to ask, and the user. Raises UsageError for an unknown shard."""
     addresses, user = remote_command.named(options, settings)
     leaving = remote_command.address_of(options.shard)
     with Members(addresses, user, settings.timeout_seconds) as known:
@@ -174,7 +174,7 @@ def _leaving(options: argparse.Namespace, settings: config.Shards) -> tuple[Addr
 
 
 def _emptied(own: Node, staying: Sequence[Address], user: Credentials, timeout: float) -> Moved:
-    """Move off what a master holds; nothing to do for a replica, or one that holds nothing."""
+    """Move everything off a master; nothing to do for a replica, or an empty master."""
     if own.master or not (own.slots or own.migrating or own.importing):
         return Moved()
     partitions = _partitions([own.address, *staying], user, timeout)
@@ -182,7 +182,7 @@ def _emptied(own: Node, staying: Sequence[Address], user: Credentials, timeout: 
 
 
 def _reset(address: Address, user: Credentials) -> None:
-    """Make a member that owns nothing a server that knows nobody, as `form` and `add` take it."""
+    """Reset a member that owns nothing to a server that knows no others, as required by `form` and `add`."""
     with closing(Connection(address, user)) as connection:
         connection.call("CLUSTER", "RESET", "HARD")
 

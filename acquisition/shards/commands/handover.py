@@ -2,8 +2,8 @@
 
 The former master may then be restarted.
 
-Redis does it without loss (CLUSTER FAILOVER): the master lets its clients wait until the replica has received all that
-it was sent, and hands over its partitions. The master follows its heir from then on.
+Redis does it without loss (CLUSTER FAILOVER): the master lets its clients wait until the replica has received all its
+data, and hands over its partitions. The master then becomes a replica of its heir.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from acquisition.shards.commands import remote_command
 from acquisition.shards.topology.failover import replication
 from acquisition.shards.topology.nodes import Members, Node
 
-_SECONDS = 60.0  #: for a replica to be in sync and to take over
-_AGAIN_SECONDS = 6.0  #: Redis gives up a handover after five
+_SECONDS = 60.0  #: for a replica to synchronize and take over
+_AGAIN_SECONDS = 6.0  #: Redis gives up a handover after five seconds
 _LOOK_SECONDS = 0.1
 
 
 class Handed(NamedTuple):
-    """Result of a handover; ``heir`` is "" if nothing had to be done."""
+    """Result of a handover; ``heir`` is "" if there was nothing to do."""
 
     shard: str
     heir: str
@@ -36,7 +36,7 @@ class Handed(NamedTuple):
     seconds: float
 
     def text(self) -> str:
-        """As people read it."""
+        """Readable form."""
         if not self.heir:
             return f"shard {self.shard} owns no partitions; nothing to hand over"
         return f"shard {self.heir} took over from {self.shard} in {self.seconds:.1f} s; {self.shard} is now its replica"
@@ -55,9 +55,9 @@ def handover(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def hand_over(members: Members, leaving: Address, chosen: Address | None = None) -> Handed:
-    """Wait until a replica of the master at ``leaving``, the one at ``chosen`` if any, owns what it owned, and all
-    members know. Raises UsageError for what is no such pair, ShardError for a master without a replica, TemporaryError
-    when none takes over in a minute."""
+    """Wait until a replica of the master at ``leaving``, the one at ``chosen`` if any, owns its slots, and all
+    members know. Raises UsageError if these are not such a pair, ShardError for a master without a replica,
+    TemporaryError if none takes over in a minute."""
     began = time.monotonic()
     nodes = members.look()
     own = _member(nodes, leaving)
@@ -103,7 +103,7 @@ def _followers(nodes: Sequence[Node], own: Node, chosen: Address | None) -> list
 
 
 def _ask(members: Members, followers: Sequence[Node]) -> bool:
-    """Tell the replica that has received most to take over; false while none is in sync."""
+    """Make the replica that has received most take over; False while none is in sync."""
     told = [(replication(members, node), node) for node in followers if members.knows(node.id)]
     ready = [
         (int(figures["slave_repl_offset"]), node.id)
@@ -113,14 +113,14 @@ def _ask(members: Members, followers: Sequence[Node]) -> bool:
     for _, name in sorted(ready, reverse=True):
         try:
             members.call(name, "CLUSTER", "FAILOVER")
-        except ShardError:  # it has just lost its master, as it thinks: another one, or later
+        except ShardError:  # it believes it has just lost its master: another one, or later
             continue
         return True
     return False
 
 
 def _heir(members: Members, own: Node, nodes: Sequence[Node]) -> Node | None:
-    """Whom the old master follows, once every member knows that this one owns its slots."""
+    """New master of the old one, once every member knows that it owns the slots."""
     followed = {node.master for node in nodes if node.id == own.id}
     for node in nodes:
         if node.id in followed:

@@ -101,12 +101,12 @@ def status(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def _already_running(directory: Path) -> Shards | None:
-    """The shards in ``directory``, those that had died started again; None when there are none, or none lives."""
+    """The shards in ``directory``, with dead ones restarted; None if there are none, or none lives."""
     shards = running(directory)
     if shards is None:
         return None
     if not shards.alive:
-        shards.stop()  # all were killed: remove what they left
+        shards.stop()  # all were killed: remove their files
         return None
     for shard in shards.revive():
         say(f"restarted {shard.address}, which had died")
@@ -114,7 +114,7 @@ def _already_running(directory: Path) -> Shards | None:
 
 
 def _tell_of_ports(shards: Shards, base: int) -> None:
-    """Name the ports from the first on that could not be had."""
+    """Report ports from the first on that were not available."""
     ports = [shard.port for shard in shards.shards]
     passed = sorted(set(range(machine.FIRST_PORT, max(ports))).difference(ports))
     if passed and not base:
@@ -151,14 +151,14 @@ def _show(shards: Shards, as_json: bool) -> int:
 
 
 def _record_format(shards: Shards) -> int:
-    """In which filters write: what the shards say, or what is known of shards that do not answer."""
+    """Record format in which filters write: from the shards, or as last known if they do not answer."""
     with contextlib.suppress(ShardpulseError), contextlib.closing(shards.connect()) as cluster:
         return read_layout(cluster).record_format
     return shards.layout.record_format
 
 
 def _line(row: ShardStatus) -> str:
-    """A shard of this machine: its process and core after its address."""
+    """Line of a shard of this machine: its process and core after its address."""
     pinned = f"  core {row.core} {'pinned' if row.pinned else 'NOT PINNED'}" if row.answering else ""
     return remote_command.line(row).replace(row.address, f"{row.address}  pid {row.pid}{pinned}", 1)
 
@@ -191,7 +191,7 @@ def upgrade(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _remember(settings: Settings) -> None:
-    """Tell the state file: shards that are started again empty get their layout from it."""
+    """Update the state file: shards that are restarted empty get their layout from it."""
     directory = endpoints.directory(settings)
     with state_directory.locked(directory):
         shards = running(directory)

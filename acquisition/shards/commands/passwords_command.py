@@ -1,8 +1,8 @@
 """Passwords of a running cluster: ``shardpulse shards passwords begin|finish``.
 
-They are changed on every member, replicas too, since users do not replicate. ACL SETUSER changes a user and disconnects
-nobody; ACL LOAD disconnects all (Redis 7.0, measured). Only hashes of passwords are sent, but for that of replicas,
-which every shard sends to its master.
+They are changed on every member, replicas too, since users are not replicated. ACL SETUSER changes a user without
+disconnecting anyone; ACL LOAD disconnects all (Redis 7.0, measured). Only hashes of passwords are sent, except that of
+replicas, which every shard sends to its master.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def passwords(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of ``passwords``."""
+    """Add the options of ``passwords``."""
     parser.add_argument(
         "step", choices=(BEGIN, FINISH), help="accept the next password as well (begin), then only it (finish)"
     )
@@ -65,13 +65,13 @@ def _text(told: dict[str, object], directory: Path) -> str:
 
 
 def begin_rotation(members: Members, coming: Mapping[str, str]) -> list[Node]:
-    """Let the passwords ``coming`` (by user) be valid beside those that are; answers the members.
+    """Make the passwords ``coming`` (by user) valid in addition to the present ones; returns the members.
 
-    Raises UnavailableError when a member does not answer, ShardError when one lacks a user: then nothing was changed.
+    Raises UnavailableError if a member does not answer, ShardError if one lacks a user: then nothing was changed.
     """
     nodes = _everybody(members, list(coming))
     _set(members, nodes, {user: [f"#{grants.hashed(password)}"] for user, password in coming.items()})
-    if grants.REPLICATION in coming:  # every master knows it by now
+    if grants.REPLICATION in coming:  # by now every master accepts it
         for node in nodes:
             members.all(node.id, [("CONFIG", "SET", "masterauth", coming[grants.REPLICATION])])
     _check(members, nodes, coming, alone=False)
@@ -79,9 +79,9 @@ def begin_rotation(members: Members, coming: Mapping[str, str]) -> list[Node]:
 
 
 def finish_rotation(members: Members, coming: Mapping[str, str]) -> int:
-    """Let the passwords ``coming`` be the only ones, and end all sessions of their users; answers how many.
+    """Make the passwords ``coming`` the only ones, and end all sessions of their users; returns their number.
 
-    Raises as ``begin_rotation``, and ShardError when a member does not know one of them: its clients would be shut out.
+    Raises as ``begin_rotation``, and ShardError if a member does not know one of them: its clients would be shut out.
     """
     nodes = _everybody(members, list(coming))
     _check(members, nodes, coming, alone=False)
@@ -113,7 +113,7 @@ def _set(members: Members, nodes: Sequence[Node], rules: Mapping[str, Sequence[s
 
 
 def _check(members: Members, nodes: Sequence[Node], coming: Mapping[str, str], alone: bool) -> None:
-    """Raises ShardError when a password is not valid on a member, or not the only one though it should be."""
+    """Raise ShardError if a password is not valid on a member, or not the only one though it should be."""
     wanted = {user: grants.hashed(password).encode() for user, password in coming.items()}
     for node in nodes:
         replies = members.all(node.id, [("ACL", "GETUSER", user) for user in wanted])

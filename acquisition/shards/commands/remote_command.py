@@ -1,7 +1,7 @@
 """``shardpulse shards form``, ``status --addresses``: shards run elsewhere.
 
-There is no state file: who is a member, who owns what and whether it serves is asked of the shards each time, as the
-user of the configuration, over TLS where ``[shards] tls_ca`` says so.
+There is no state file: members, owners and health are read from the shards each time, as the user of the configuration,
+and over TLS if ``[shards] tls_ca`` is set.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from acquisition.shards.topology import growth, join, nodes
 from acquisition.shards.topology.nodes import Members, Node
 from acquisition.wire import keys
 
-# -- The users of each shard (ACL LIST), compared: a replica that lacks a change refuses its users after a failover.
+# -- The users of each shard (ACL LIST), compared: a replica without a change refuses its users after a failover.
 
-Rules = tuple[str, ...]  #: of a user: the root's, then those of its selectors
+Rules = tuple[str, ...]  #: of a user: root rules, then those of its selectors
 
 
 def read_users(members: Members, nodes: list[Node]) -> dict[Address, dict[str, Rules]]:
-    """The users of every member that shows them to the caller."""
+    """Users of every member that shows them to the caller."""
     found = {}
     for node in nodes:
         (reply,) = members.pipeline(node.id, [("ACL", "LIST")])
@@ -44,7 +44,7 @@ def read_users(members: Members, nodes: list[Node]) -> dict[Address, dict[str, R
 
 
 def differing_users(lists: Mapping[Address, dict[str, Rules]]) -> dict[Address, list[str]]:
-    """The users whose rules on a shard are other ones than on most, by shard; none where all agree."""
+    """Users whose rules on a shard differ from those on most, by shard; empty if all agree."""
     users = {user for rules in lists.values() for user in rules}
     usual = {user: _most([rules.get(user) for rules in lists.values()]) for user in users}
     found = {
@@ -54,12 +54,12 @@ def differing_users(lists: Mapping[Address, dict[str, Rules]]) -> dict[Address, 
 
 
 def _most(values: list[Rules | None]) -> Rules | None:
-    """Rules that most servers have; of equally many those of the first."""
+    """Rules of most servers; in a tie, those of the first."""
     return Counter(values).most_common(1)[0][0]
 
 
 def _parsed(line: Any) -> tuple[str, Rules]:
-    """Name and rules. Words and selectors come in any order: a shard keeps commands in a table of its own."""
+    """Name and rules. The order of words and selectors is undefined: a shard keeps commands in its own table."""
     _, name, rules = line.decode().split(" ", 2)
     root, *selectors = re.split(r" ?\(", rules)
     return name, (_sorted(root), *sorted(_sorted(one.rstrip(")")) for one in selectors))
@@ -106,7 +106,7 @@ def status(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def line(row: ShardStatus) -> str:
-    """A shard as people read it, from what it answers."""
+    """Readable line for a shard, from its answers."""
     if not row.answering:
         return f"{row.address}  NOT ANSWERING: {row.problem}"
     if row.role == "replica":
@@ -123,14 +123,14 @@ def line(row: ShardStatus) -> str:
 
 
 def named(options: argparse.Namespace, settings: config.Shards) -> tuple[list[Address], Credentials]:
-    """The addresses that were named, and who is to ask them."""
+    """The given addresses, and the user that asks them."""
     named = endpoints.with_addresses(settings, options.addresses)
     seeds = [address for address in endpoints.seeds(named) if isinstance(address, Address)]
     return seeds, endpoints.credentials(named)
 
 
 def address_of(text: str) -> Address:
-    """A shard's address, as it was given. Raises UsageError."""
+    """Address of a shard, as given. Raises UsageError."""
     try:
         return parse_address(text)
     except ValueError as error:
@@ -146,7 +146,7 @@ def _is_formed(addresses: list[Address], user: Credentials) -> bool:
 
 
 def check_empty(addresses: Sequence[Address], user: Credentials) -> None:
-    """Raises UsageError for a server that is a member of something, ShardError for one that does not answer."""
+    """Raise UsageError for a server that is already a member, ShardError for one that does not answer."""
     for address in addresses:
         with closing(Connection(address, user)) as connection:
             text = connection.call("CLUSTER", "NODES")

@@ -31,7 +31,7 @@ def render(options: argparse.Namespace, settings: config.Shards) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of ``render``."""
+    """Add the options of ``render``."""
     kinds = (rendering.CONFIGURATION, rendering.USERS, rendering.UNIT, rendering.MACHINE)
     parser.add_argument("what", choices=kinds, help="what to print")
     parser.add_argument("--announce", metavar="NAME", help="name or address in its certificate, verified by clients")
@@ -126,7 +126,7 @@ def _server(options: argparse.Namespace, settings: config.Shards) -> rendering.S
 
 
 def _check(option: str, text: str, pattern: re.Pattern[str], what: str) -> None:
-    """Refuse a value that would begin another line of the rendered file."""
+    """Refuse a value that would start another line in the rendered file."""
     if not pattern.fullmatch(text):
         raise UsageError(f"{option}: {text!r} is not {what}")
 

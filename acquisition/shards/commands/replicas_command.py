@@ -19,11 +19,11 @@ from acquisition.shards.topology import growth, join, placing
 from acquisition.shards.topology.nodes import Members, Node
 
 _SECONDS = 60.0  #: for the first synchronization of a replica
-_ROUNDS = 5  #: Redis moves replicas as well: what is so is looked at again
+_ROUNDS = 5  #: Redis moves replicas as well: the state is read again
 
 
 class Placed(NamedTuple):
-    """Result of placing replicas: (replica, its master) in turn; ``masters`` is how many there are, with ``each``
+    """Result of placing replicas: (replica, its master) in turn; ``masters`` is their number, with ``each``
     replicas."""
 
     placed: list[tuple[str, str]]
@@ -32,7 +32,7 @@ class Placed(NamedTuple):
     seconds: float
 
     def text(self) -> str:
-        """As people read it."""
+        """Readable form."""
         done = [f"shard {replica} follows {master}" for replica, master in self.placed]
         return "\n".join([*done, f"each of {self.masters} masters has {self.each} replicas on other machines"])
 
@@ -84,7 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class _Task(NamedTuple):
-    """Request of an operator: the servers by name, who leaves, and host -> what may fail at once with it."""
+    """Request of an operator: the servers by name, those that leave, and host -> what may fail together with it."""
 
     servers: list[Address]
     leaving: set[Address]
@@ -96,7 +96,7 @@ class _Task(NamedTuple):
 
 
 class _Board(NamedTuple):
-    """As ``placing.place`` takes it."""
+    """Input of ``placing.place``."""
 
     places: dict[str, str]
     masters: list[str]
@@ -105,7 +105,7 @@ class _Board(NamedTuple):
 
 
 class _Cluster(NamedTuple):
-    """All that answer, by id, those of them that know nobody, and what the plan is made from."""
+    """All answering servers by id, those of them that know no others, and the input of the plan."""
 
     nodes: dict[str, Node]
     strangers: set[str]
@@ -113,7 +113,7 @@ class _Cluster(NamedTuple):
 
 
 def _look(known: Members, task: _Task, user: Credentials) -> _Cluster:
-    """Raises UnavailableError while a master is down, UsageError for a server that cannot become a replica."""
+    """Raise UnavailableError while a master is down, UsageError for a server that cannot become a replica."""
     found = known.look()
     if known.down:
         raise UnavailableError(
@@ -139,7 +139,7 @@ def _look(known: Members, task: _Task, user: Credentials) -> _Cluster:
 
 
 def _newcomer(address: Address, members: Sequence[Node], user: Credentials) -> Node:
-    """A server that was named: a member that owns nothing, or one that knows nobody."""
+    """A given server: a member that owns nothing, or one that knows no others."""
     for node in members:
         if node.address == address:
             if node.slots:
@@ -157,7 +157,7 @@ def _follow(cluster: _Cluster, step: placing.Step, user: Credentials) -> tuple[s
     others = [node.address for node in cluster.nodes.values() if node.id in cluster.board.masters]
     Category("shards")(f"shard {replica} is to follow {master}")
     if step.replica in cluster.strangers:
-        growth.forget(replica, others, user)  # whatever it was before
+        growth.forget(replica, others, user)  # whatever its former role
     join.replicate(replica, master, _SECONDS, user)
     growth.wait_for_names([*others, replica], user)
     return str(replica), str(master)

@@ -1,9 +1,9 @@
-"""TLS on the cluster bus of local shards, over which nodes exchange who owns what.
+"""TLS on the cluster bus of local shards, over which nodes exchange slot owners.
 
-The bus knows no users: anyone who reaches its port may join as a node and take slots. With TLS it talks only to
+The bus has no users: anyone who reaches its port may join as a node and take slots. With TLS it accepts only
 holders of a certificate of its own authority; here that is one self-signed certificate with its key, made for these
-shards, in files that nobody else may read. MIGRATE and replication then speak TLS too, at a port that only such holders
-may use; clients go on without, for loopback does not leave the machine.
+shards, in files readable by this user alone. MIGRATE and replication then use TLS too, at a port that only such holders
+may use; clients continue without it, since loopback traffic does not leave the machine.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from acquisition.shards.servers.redis_binary import RedisBinary
 CERTIFICATE, KEY = "bus.pem", "bus.key"  #: in the state directory
 _REQUEST = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 _SUBJECT = "/CN=shardpulse cluster bus"
-_NODES = "nodes.conf"  #: where a server keeps who its members are
-_DAYS = "36500"  #: longer than any shard runs: it is recreated at each start of all of them
+_NODES = "nodes.conf"  #: a server's list of its members
+_DAYS = "36500"  #: longer than any shard runs: it is recreated whenever all of them start
 _SECONDS = 20.0
-_TRIAL, _TRIAL_BYTES = "trial", 64 << 20  #: directory and memory of a server that is started to find out what it can
-#: Where distributions keep modules, from the directory above that of the program.
+_TRIAL, _TRIAL_BYTES = "trial", 64 << 20  #: directory and memory of a server started to test its abilities
+#: Module directories of distributions, from the directory above that of the program.
 _MODULES = [f"{lib}/{maker}/**" for lib in ("lib*", "lib*/*") for maker in ("valkey", "redis")]
 
 
 def write(directory: Path, redis: RedisBinary) -> RedisBinary:
-    """Make certificate and key, and start the server with them once: the server, with the module that it needs for TLS.
+    """Make certificate and key, and start the server with them once; returns the server, with its TLS module if needed.
 
-    Raises UnavailableError where this machine or the server cannot, with what to install; then there are no files.
-    Raises CannotCreateError where openssl fails all the same: what can be closed is not left open.
+    Raises UnavailableError if this machine or the server lacks TLS, with what to install; then there are no files.
+    Raises CannotCreateError if openssl fails nevertheless: a bus that can be closed is not left open.
     """
     openssl = shutil.which("openssl")
     if openssl is None:
@@ -53,7 +53,7 @@ def write(directory: Path, redis: RedisBinary) -> RedisBinary:
 
 
 def _make_certificate(openssl: str, directory: Path) -> None:
-    """Raises CannotCreateError."""
+    """Make certificate and key. Raises CannotCreateError."""
     files = ["-keyout", str(directory / KEY), "-out", str(directory / CERTIFICATE)]
     try:
         (directory / KEY).unlink(missing_ok=True)
@@ -70,9 +70,9 @@ def _make_certificate(openssl: str, directory: Path) -> None:
 
 
 def _module(directory: Path, redis: RedisBinary) -> str:
-    """The module with which the server speaks TLS, "" where that is built in. Raises UnavailableError.
+    """The module that provides TLS to the server, "" if it is built in. Raises UnavailableError.
 
-    Found by trying: servers without TLS know its directives, of any version, and a module is of one build only.
+    Found by trial: servers of any version know the directives even without TLS, and a module fits one build only.
     """
     lacks = []
     for module in ("", *modules(redis.path)):
@@ -87,15 +87,15 @@ def _module(directory: Path, redis: RedisBinary) -> str:
 
 
 def modules(server: str) -> list[str]:
-    """The files that may be the TLS module of a server: beside the program, where builds have it, then where
-    distributions do."""
+    """Candidates for the TLS module of a server: next to the program, where builds have it, then where
+    distributions have it."""
     home = Path(server).resolve().parent
     places = [home.name, *_MODULES]
     return list(dict.fromkeys(str(file) for one in places for file in sorted(home.parent.glob(f"{one}/*tls*.so"))))
 
 
 def _lack(directory: Path, redis: RedisBinary, module: str) -> str:
-    """Why the server does not speak TLS with this module; "" where it does. Raises CannotCreateError."""
+    """Why the server has no TLS with this module; "" if it has. Raises CannotCreateError."""
     address, core, home = Address("127.0.0.1", machine.free_ports(1)[0]), machine.cores()[0], directory / _TRIAL
     lines = directives(directory, address, module) | {"port": "0"}  # it has no users: only holders of the key get in
     shard_process.configure(redis, address, core, home, _TRIAL_BYTES, lines)
@@ -115,7 +115,7 @@ def _lack(directory: Path, redis: RedisBinary, module: str) -> str:
 
 
 def _speaks_tls(directory: Path, address: Address) -> bool:
-    """Whether a server with our certificate answers holders of it at ``address``."""
+    """Whether a server with our certificate answers its holders at ``address``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(directory / CERTIFICATE)
@@ -136,22 +136,22 @@ def open_because(lack: str) -> str:
 
 
 def remove(directory: Path) -> None:
-    """Remove both files, and what a trial that was killed has left; they may be gone already."""
+    """Remove both files, and the leftovers of a killed trial; they may be gone already."""
     shutil.rmtree(directory / _TRIAL, ignore_errors=True)
     for name in (CERTIFICATE, KEY):
         (directory / name).unlink(missing_ok=True)
 
 
 def is_secured(directory: Path) -> bool:
-    """Whether the shards whose state lies in ``directory`` have TLS on their bus."""
+    """Whether the shards with their state in ``directory`` have TLS on their bus."""
     return (directory / CERTIFICATE).exists()
 
 
 def directives(directory: Path, address: Address, module: str) -> dict[str, str]:
-    """Directives for the bus of the server at ``address``; ``module`` brings TLS, "" where built in.
+    """Directives for the bus of the server at ``address``; ``module`` provides TLS, "" if built in.
 
-    Replicas go to their masters' TLS ports, so that nobody who squats the port of a dead master receives a password or
-    believed; a client without TLS is given the ports without.
+    Replicas connect to the TLS ports of their masters, so nobody who takes the port of a dead master gets a password
+    or is trusted; a client without TLS is given the other ports.
     """
     certificate = str(directory / CERTIFICATE)
     return {
@@ -163,8 +163,8 @@ def directives(directory: Path, address: Address, module: str) -> dict[str, str]
 
 
 def tell_client_ports(home: Path) -> None:
-    """Before a server starts again: its list of members holds TLS ports, which it would give to clients until it has
-    heard of each member (tried: for 70 ms)."""
+    """Call before a server starts again: its list of members contains TLS ports, which clients would get until it
+    has contact with each member (measured: for 70 ms)."""
     with contextlib.suppress(OSError):  # it has never run
         file = home / _NODES
         corrected = re.sub(r":\d+@(\d+)", lambda bus: f":{int(bus[1]) - machine.BUS_OFFSET}@{bus[1]}", file.read_text())

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 
 def shared(core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
-    """Directives that do not depend on where a shard listens and who starts it, for Redis from 6.2 on and Valkey.
+    """Directives independent of where a shard listens and how it is started, for Redis from 6.2 on and Valkey.
 
-    Nothing is written to disk and nothing is evicted: a full shard refuses (OOM) and so
-    pushes back, and the probe's outbox keeps what was refused. A shard that lost some
+    Nothing is written to disk and nothing is evicted: a full shard refuses (OOM), which
+    is back-pressure, and the probe's outbox keeps what was refused. A shard that lost some
     slots still serves the others. The CPU lists are written with underscores, because
     Redis refuses the hyphen before 7.4.
     """
@@ -48,7 +48,7 @@ def loading(module: str) -> dict[str, str]:
 
 
 def tls(certificate: str, key: str, authority: str) -> dict[str, str]:
-    """That the cluster bus, replication and MIGRATE speak TLS, and with which files."""
+    """TLS for the cluster bus, replication and MIGRATE, with these files."""
     return {
         "tls-cluster": "yes",
         "tls-replication": "yes",
@@ -59,16 +59,16 @@ def tls(certificate: str, key: str, authority: str) -> dict[str, str]:
 
 
 def users(file: str, replica: str, password: str) -> dict[str, str]:
-    """Where the users are listed, and as whom replicas follow their masters."""
+    """File with the list of users, and the user of replicas at their masters."""
     return {"aclfile": quoted(file), "masteruser": replica, "masterauth": password}
 
 
 def text(directives: Mapping[str, str]) -> str:
-    """The file."""
+    """Content of the file."""
     return "".join(f"{key} {value}\n" for key, value in directives.items())
 
 
 def quoted(text: str) -> str:
-    """A string as redis.conf wants it (sdssplitargs)."""
+    """A string quoted for redis.conf (sdssplitargs)."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

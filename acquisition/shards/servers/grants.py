@@ -1,11 +1,11 @@
-"""Users of the shards and what each may do: one table (Redis, "ACL").
+"""Users of the shards with their permissions: one table (Redis, "ACL").
 
-``shards render`` writes users of Redis 7 from it, one for each part, and ``shards up`` the few of a machine's own
-shards, whose lists Redis 6.2 reads as well. The lists were made by running the real parts with them, and by trying what
-must be refused (tests/acquisition/shards, test_tls.py and test_grants.py).
+From it ``shards render`` writes users of Redis 7, one for each part, and ``shards up`` the few of a machine's own
+shards, with lists that Redis 6.2 reads as well. The lists were made by running the real parts with them, and by trying
+forbidden commands (tests/acquisition/shards, test_tls.py and test_grants.py).
 
-Loopback is no border: other users of the machine are strangers. The default user is off; what is not listed here is
-refused, in Redis 6.2 as well as 7. Passwords are random, lie in files of mode 0600, and are in no command line.
+Loopback is no border: other users of the machine are strangers. The default user is off; anything not listed here is
+refused, in Redis 6.2 as well as 7. Passwords are random, in files of mode 0600, and never in a command line.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from acquisition.wire import keys
 
 ACL_FILE = "users.acl"  #: in the state directory, read by every server when it starts
 
-_ANY = "*"  #: in the place of a hash tag: of every partition
+_ANY = "*"  #: in place of a hash tag: of every partition
 
 
 class Grant(NamedTuple):
-    """Some commands on some keys. A key is ``read``, ``written`` or both; in it ``{}`` stands for the hash tag and HOST
+    """Some commands on some keys. A key is ``read``, ``written`` or both; ``{}`` in it stands for the hash tag and HOST
     for the host of a probe."""
 
     commands: str
@@ -44,7 +44,7 @@ class Grant(NamedTuple):
     written: tuple[str, ...] = ()
 
     def rules(self, tag: str = _ANY, host: str = _ANY) -> list[str]:
-        """As Redis 7 writes it; of one partition and one host only where these are given."""
+        """Rules in the syntax of Redis 7; limited to one partition and one host if these are given."""
         both = set(self.read) & set(self.written)
         modes = {key: "~" if key in both else "%R~" if key in self.read else "%W~" for key in self.read + self.written}
         patterns = [mode + key.replace("{}", f"{{{tag}}}").replace("HOST", host) for key, mode in modes.items()]
@@ -59,8 +59,8 @@ _READ = (
 _LEASES = "eval evalsha get pexpire pttl set del zadd zrange zrem"
 _TOLD = ("events:{}", "told:{}")
 _TELL = Grant("eval hget hset hdel pexpire xadd", _TOLD, _TOLD)
-_NOTE = Grant("hset pexpire", written=(keys.SETTLED,))  # what readers leave for each other
-#: Keys that filters wrote before 0.1.0: while an upgrade is under way such filters still run beside these users.
+_NOTE = Grant("hset pexpire", written=(keys.SETTLED,))  # notes of readers for each other
+#: Keys written by filters before 0.1.0: during an upgrade such filters still run beside these users.
 _EARLIER = Grant("get set del expire xadd xlen", ("hosts:{}:*", "sought:{}"), ("hosts:{}:*",))
 _RECORDS = ("commit:{}", "applied:{}", "dormant:{}", "smoothed:{}:*", "recent:{}:*", "names:{}:*")
 _FILTERED = (
@@ -74,7 +74,7 @@ _FILTERED = (
     "cut:{}",
     "readers:{}",
 )
-_LAYOUTS = "layout:*"  #: all copies, whatever partition
+_LAYOUTS = "layout:*"  #: all copies, of any partition
 _ARCHIVERS = ("archiver:{}", "archivers:{}")
 
 PROBE, FILTER, READER, SERVE = "probe", "filter", "reader", "serve"
@@ -96,7 +96,7 @@ USERS: dict[str, tuple[Grant, ...]] = {
         Grant("get pttl", (_LAYOUTS,)),
         _EARLIER,
         Grant("set", written=(_LAYOUTS,)),
-        Grant("xinfo|stream xrevrange", ("raw:{}",)),  # what follows is the guard's (filters/worker/loop/guard.py)
+        Grant("xinfo|stream xrevrange", ("raw:{}",)),  # the following is for the guard (filters/worker/loop/guard.py)
         Grant("scan"),
         Grant("strlen del", ("status:*", "raw:*"), ("status:*", "raw:*")),
         Grant("xadd pexpire", ("events:{}",), ("events:{}",)),
@@ -119,7 +119,7 @@ USERS: dict[str, tuple[Grant, ...]] = {
             (_ANY,),
         ),
         Grant("acl|list"),
-        Grant("watch multi exec", ("commit:{}",)),  # what follows is `shardpulse hosts forget`
+        Grant("watch multi exec", ("commit:{}",)),  # the following is for `shardpulse hosts forget`
         Grant("hdel", written=("applied:{}", "dormant:{}")),
         Grant("hset", written=("dormant:{}",)),
         Grant("del", written=("status:{}:*", "names:{}:*")),
@@ -131,8 +131,8 @@ NOBODY = "user default off resetpass resetkeys resetchannels -@all"
 
 
 def line(name: str, grants: Sequence[Grant], password: str, tag: str = _ANY, host: str = _ANY, coming: str = "") -> str:
-    """The user ``name`` as a file of users holds it, with the hash of a password, and of the one that is ``coming``; of
-    one partition (its hash tag) and one host (its id in hexadecimal) only where these are given."""
+    """Line of user ``name`` in a file of users, with the hash of its password and of the ``coming`` one; limited to
+    one partition (its hash tag) and one host (its id in hexadecimal) if these are given."""
     root, *rest = (" ".join(grant.rules(tag, host)) for grant in grants)
     selectors = "".join(f" (-@all {one})" for one in rest)
     known = " ".join(f"#{hashed(one)}" for one in (password, coming) if one)
@@ -140,18 +140,18 @@ def line(name: str, grants: Sequence[Grant], password: str, tag: str = _ANY, hos
 
 
 def hashed(password: str) -> str:
-    """A password as Redis keeps it."""
+    """Hash of a password as stored by Redis."""
     return hashlib.sha256(password.encode()).hexdigest()
 
 
 def commands(users: Iterable[str]) -> str:
-    """All that any of these users may call, for one who does the work of all of them."""
+    """All commands that any of these users may call, for a user with the work of all."""
     return " ".join(dict.fromkeys(word for user in users for grant in USERS[user] for word in grant.commands.split()))
 
 
 # -- The users of a machine's own shards, in files for servers and clients.
 
-#: What each user of local shards may call; the pipeline's does the work of all parts.
+#: Commands of each user of local shards; the pipeline's does the work of all parts.
 LOCAL_USERS = {
     PIPELINE: commands((PROBE, FILTER, SERVE, ARCHIVE, OBSERVER)),
     ADMINISTRATOR: USERS[OPERATOR][0].commands,
@@ -161,7 +161,7 @@ _KEYS = {PIPELINE: "~*", ADMINISTRATOR: "~*", REPLICA: ""}
 
 
 def write_local(directory: Path) -> dict[str, str]:
-    """Make passwords and write the files; answers what each server's configuration needs. Raises CannotCreateError."""
+    """Make passwords and write the files; returns entries for each server's configuration. Raises CannotCreateError."""
     passwords = {user: os.urandom(32).hex() for user in LOCAL_USERS}
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def write_local(directory: Path) -> dict[str, str]:
 
 
 def read_local(directory: Path) -> dict[str, str]:
-    """Passwords that ``write_local`` returned. Raises ConfigError when the passwords cannot be read."""
+    """Passwords returned by ``write_local``. Raises ConfigError if they cannot be read."""
     return configuration.users(str(directory / ACL_FILE), REPLICA, local(str(directory), REPLICA).password)
 
 
@@ -185,7 +185,7 @@ def remove_local(directory: Path) -> None:
 
 
 def acl(passwords: Mapping[str, str]) -> str:
-    """The file of users (Redis, "ACL"): hashes of passwords, keys and commands."""
+    """Content of the users file (Redis, "ACL"): hashes of passwords, keys and commands."""
     lines = [NOBODY]
     for user, password in passwords.items():
         allowed = " ".join(f"+{command}" for command in LOCAL_USERS[user].split())

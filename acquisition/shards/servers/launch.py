@@ -51,7 +51,7 @@ class Intent(NamedTuple):
 
 
 class Shards:
-    """Running shards, masters before replicas, and what is needed to stop them. A context manager that stops them."""
+    """Running shards, masters before replicas, and what is needed to stop them. As a context manager it stops them."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Shards:
         self.layout = layout
         self.tied = tied  #: they die with the process that started them
         self.intent = intent
-        self.access = dict(access or {})  #: what a server's configuration says of users; without any everybody may all
+        self.access = dict(access or {})  #: directives for users; without any, everyone may do everything
         self._children: dict[int, subprocess.Popen[bytes]] = {}  #: of this process, by pid
-        self.bus_lack = ""  #: why their bus has no TLS, where ``secure`` found that it cannot
-        self._forming = False  #: some were started again and have not joined yet
+        self.bus_lack = ""  #: why their bus has no TLS, if ``secure`` found that impossible
+        self._forming = False  #: some were restarted and have not joined yet
 
     @property
     def addresses(self) -> list[Address]:
-        """Where they listen, in slot order."""
+        """Their addresses, in slot order."""
         return [shard.address for shard in self.shards]
 
     @property
@@ -93,22 +93,22 @@ class Shards:
 
     @property
     def credentials(self) -> Credentials | None:
-        """Credentials of the administrator, None where there are no users."""
+        """Credentials of the administrator, None without users."""
         return local(str(self.directory), ADMINISTRATOR) if self.access else None
 
     @property
     def bus_secured(self) -> bool:
-        """Whether nobody but these shards can take part in their cluster."""
+        """Whether only these shards can take part in their cluster."""
         return bus.is_secured(self.directory)
 
     def connect(self, timeout: float = 2.0) -> Cluster:
-        """A Cluster of the caller's own, as probe, filter and readers are to the shards; the caller closes it."""
+        """A new Cluster, as used by probe, filter and readers; the caller closes it."""
         return Cluster(self.addresses, local(str(self.directory)) if self.access else None, timeout)
 
     def secure(self) -> None:
-        """Make users, and TLS for the cluster bus where that is to be had, before any server starts.
+        """Make users, and TLS for the cluster bus if available, before any server starts.
         Raises CannotCreateError."""
-        with signals.deferred():  # or files could stay that nobody knows of
+        with signals.deferred():  # else unknown files could remain
             self.access = grants.write_local(self.directory)
             try:
                 self.redis = bus.write(self.directory, self.redis)
@@ -116,16 +116,16 @@ class Shards:
                 self.bus_lack = str(error)
 
     def configure(self, address: Address, core: int, home: Path, maxmemory: int, directives: Mapping[str, str]) -> None:
-        """Make the directory of one more server. Raises CannotCreateError."""
+        """Make the directory of an additional server. Raises CannotCreateError."""
         own = bus.directives(self.directory, address, self.redis.tls_module) if self.bus_secured else {}
         shard_process.configure(self.redis, address, core, home, maxmemory, {**self.access, **own, **directives})
 
     def start(self, address: Address, core: int, home: Path) -> Shard:
-        """Start the server that is configured in ``home`` and keep it in the state file; it is not waited for.
+        """Start the server configured in ``home`` and add it to the state file, without waiting for it.
 
-        One that was there before in the same directory is replaced.
+        An earlier one in the same directory is replaced.
         """
-        with signals.deferred():  # or a shard could run that nobody knows of
+        with signals.deferred():  # else an unknown shard could run
             if self.bus_secured:
                 bus.tell_client_ports(home)
             shard, child = shard_process.launch(self.redis, address, core, home, self.tied)
@@ -146,21 +146,21 @@ class Shards:
             self.write_state()
 
     def begin(self, intent: Intent | None) -> None:
-        """Write down what is begun, so that a later command can finish it; None when it is done."""
+        """Record a begun operation, so that a later command can finish it; None when it is done."""
         self.intent = intent
         self.write_state()
 
     def remember_record_format(self, number: int) -> None:
-        """Write down which record format the layout names by now."""
+        """Record the record format of the present layout."""
         self.layout = self.layout._replace(record_format=number)
         self.write_state()
 
     def revive(self, seconds: float = _START_SECONDS) -> list[Shard]:
-        """Start shards that have died again, empty, at their old places; returns those.
+        """Restart dead shards, empty, at their old places; returns those.
 
-        Each keeps its identity and slots, which its nodes.conf holds. One that has replicas is started only
+        Each keeps its identity and slots, which are in its nodes.conf. One with replicas is started only
         after one of them has taken over, and becomes a replica, in sync. Raises ShardError or TemporaryError
-        when one does not come up within ``seconds``; then calling it again goes on.
+        if one does not come up within ``seconds``; another call then continues.
         """
         dead = [shard for shard in self.shards if not shard.alive]
         replaced: list[Address] = []
@@ -182,7 +182,7 @@ class Shards:
         return [shard for shard in self.shards if shard.directory in {one.directory for one in dead}]
 
     def write_state(self) -> None:
-        """Tell the state file of the shards; a reader sees the old one or the new one."""
+        """Write the shards into the state file; a reader sees the old one or the new one."""
         document = {
             "instance": self.instance,
             "redis": self.redis._asdict(),
@@ -194,11 +194,11 @@ class Shards:
         private_files.write(self.directory / STATE_FILE, json.dumps(document, indent=1) + "\n", replace=True)
 
     def stop(self, seconds: float = shard_process.STOP_SECONDS) -> None:
-        """End all shards, those with SIGKILL that take longer than ``seconds``, and remove all of their
+        """End all shards, with SIGKILL if they take longer than ``seconds``, and remove all of their
         files. Calling it again is harmless."""
         with signals.deferred():  # a second Ctrl-C must not leave half of them
             shard_process.stop(self.shards, self._children.values(), seconds)
-            with contextlib.suppress(OSError):  # gone already, or not ours alone: something else lies in it
+            with contextlib.suppress(OSError):  # already gone, or shared: it contains something else
                 (self.directory / STATE_FILE).unlink(missing_ok=True)
                 grants.remove_local(self.directory)
                 bus.remove(self.directory)
@@ -229,15 +229,15 @@ def start_shards(
     secured: bool = False,
 ) -> Shards:
     """Start ``count`` shards (0: one per core), each pinned to one of ``cores`` (none: all that this
-    process may use) in turn, join them, write the layout; return when every shard is healthy.
+    process may use) in turn, join them, write the layout; returns when every shard is healthy.
 
     Each gets ``replicas`` replicas, pinned to the cores after its own; they come last in ``shards``.
 
     ``directory`` holds one directory per shard and the state file; it is created.
-    ``choose_ports`` names so many ports of a host (machine; by default any free ones); it is asked again when another
+    ``choose_ports`` returns that many ports of a host (machine; by default any free ones); called again if another
     program was faster. ``maxmemory_bytes`` 0 gives each an equal part of half of the
     machine's memory. ``directives`` add to the configuration of each server. ``tied`` shards
-    die with this process. ``secured`` shards have users, and nobody else may do anything.
+    die with this process. ``secured`` shards have users, and nobody else has access.
     Raises CannotCreateError (core, port, directory), UnavailableError (no server binary),
     ShardError and TemporaryError (they do not come up); then nothing is left behind.
     """
@@ -254,14 +254,14 @@ def start_shards(
         with contextlib.suppress(*([] if attempt == _ATTEMPTS - 1 else [PortTaken])):
             shards = Shards(binary, [], home, Layout(partitions, keep_ticks), tied)
             return _start(shards, places, count, memory, directives or {}, secured)
-        time.sleep(random.uniform(0.0, _PAUSE))  # the faster one may have stepped back as well
+        time.sleep(random.uniform(0.0, _PAUSE))  # the faster one may have backed off as well
     raise CannotCreateError("no free ports: candidates were taken by other processes")
 
 
 def running(directory: Path) -> Shards | None:
-    """The shards in the state file in ``directory``, dead ones included; None if absent.
+    """Shards in the state file in ``directory``, dead ones included; None if absent.
 
-    Raises ConfigError when the file is damaged, or not to be believed.
+    Raises ConfigError if the file is damaged or not trusted.
     """
     document = read_state(str(directory))
     if document is None:
@@ -296,7 +296,7 @@ def _start(
             shards.secure()
         for number, (address, core) in enumerate(places):
             home = shards.directory / f"shard-{number}"
-            with signals.deferred():  # or a directory could stay that nobody knows of
+            with signals.deferred():  # else an unknown directory could remain
                 shards.configure(address, core, home, maxmemory, directives)
                 shards.start(address, core, home)
         release, administrator = shards.redis.release, shards.credentials

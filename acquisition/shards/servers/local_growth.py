@@ -1,6 +1,6 @@
 """Adding or removing one local shard under load; resumes after interruption.
 
-What is begun is written into the state file before anything else is done (``launch.Intent``), so that the next
+An operation is written into the state file before anything else is done (``launch.Intent``), so that the next
 command finishes it instead of beginning something new.
 """
 
@@ -27,14 +27,14 @@ from acquisition.shards.topology.nodes import Members, memory
 
 ADD, REMOVE, BALANCE = "add", "remove", "balance"
 _START_SECONDS = 15.0
-_MOST_MEMORY = 0.9  #: of the machine's, that all shards together may be allowed
+_MOST_MEMORY = 0.9  #: of the machine's memory: limit for all shards together
 
 
 class Growth(NamedTuple):
     """Result of growing or shrinking. ``longest_hold_seconds`` is the longest pause of a partition."""
 
     action: str
-    shard: str  #: its address; "" when partitions were only evened out
+    shard: str  #: its address; "" if partitions were only evened out
     partitions: int
     keys: int
     bytes: int
@@ -42,7 +42,7 @@ class Growth(NamedTuple):
     seconds: float
 
     def text(self) -> str:
-        """As a person reads it."""
+        """Readable form."""
         done = {ADD: f"added shard {self.shard}", REMOVE: f"removed shard {self.shard}", BALANCE: "balanced"}
         return (
             f"{done.get(self.action, f'emptied shard {self.shard}')}: {self.partitions} partitions, "
@@ -62,7 +62,7 @@ def add(
     """Start one more shard (and as many replicas as the others have) and give it an even part of the partitions.
 
     ``core`` None takes the one with the fewest shards, ``port`` 0 the next free one, ``maxmemory`` 0 the limit of the
-    others. Raises UnavailableError when a shard is down, UsageError when a removal was begun,
+    others. Raises UnavailableError if a shard is down, UsageError if a removal was begun,
     CannotCreateError (core, port, memory of the machine), TemporaryError (room in the shard).
     """
     began = time.monotonic()
@@ -96,8 +96,8 @@ def add(
 def remove(shards: Shards, name: str, report: Report) -> Growth:
     """Move everything off one shard, make the others forget it, and stop it and its replicas.
 
-    ``name`` is its directory's name (shard-2), its address or its port. Raises UsageError for one that is not there,
-    the last master, or while something else was begun; else as ``add``.
+    ``name`` is its directory's name (shard-2), its address or its port. Raises UsageError for an unknown one, for
+    the last master, or if another operation was begun; else as ``add``.
     """
     began = time.monotonic()
     shard = find(shards, name)
@@ -131,7 +131,7 @@ def remove(shards: Shards, name: str, report: Report) -> Growth:
 
 
 def balance(shards: Shards, report: Report) -> Growth:
-    """Finish what was begun, if anything was, and let all masters hold equally many partitions. Raises as ``add``."""
+    """Finish what was begun, if anything, and give all masters the same number of partitions. Raises as ``add``."""
     intent, began = shards.intent, time.monotonic()
     if intent is not None and intent.action == ADD:
         return add(shards, report)
@@ -144,7 +144,7 @@ def balance(shards: Shards, report: Report) -> Growth:
 
 
 def find(shards: Shards, name: str) -> Shard:
-    """The shard of this directory name, address or port. Raises UsageError that names those that there are."""
+    """Shard with this directory name, address or port. Raises UsageError that lists the existing ones."""
     for shard in shards.shards:
         if name in (Path(shard.directory).name, str(shard.address), str(shard.port)):
             return shard
@@ -162,7 +162,7 @@ def _check_alive(shards: Shards) -> None:
 
 
 def _check_memory(shards: Shards, limit: int) -> None:
-    """Raises CannotCreateError when all shards together could need more than this machine has."""
+    """Raise CannotCreateError if all shards together could need more than this machine has."""
     with Members(shards.addresses, shards.credentials) as members:
         limits = [memory(members, node.id)[1] for node in members.look()]
     most = int(_MOST_MEMORY * machine.memory_bytes())
@@ -190,7 +190,7 @@ def _free_names(shards: Shards, count: int) -> list[str]:
 
 
 def _start(shards: Shards, name: str, core: int | None, port: int, limit: int, directives: Mapping[str, str]) -> Shard:
-    """Start an empty server of this name, or take the one that runs already."""
+    """Start an empty server of this name, or take the running one."""
     home = shards.directory / name
     for shard in shards.shards:
         if shard.directory == str(home):
@@ -213,7 +213,7 @@ def _next_port(shards: Shards, host: str) -> list[int]:
 
 
 def _replicate(shards: Shards, master: Shard, limit: int, directives: Mapping[str, str]) -> None:
-    """Give a new master as many replicas as each of the others has."""
+    """Give a new master as many replicas as the others have."""
     with Members(shards.addresses, shards.credentials) as members:
         nodes = members.look()
     following = Counter(node.master for node in nodes if node.master)
@@ -230,7 +230,7 @@ def _quietest_core(shards: Shards) -> int:
 
 
 def _end_stray(home: Path) -> None:
-    """End a server that an interrupted command started in ``home`` and could not write down."""
+    """End a server in ``home`` that an interrupted command started and could not record."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((home / "redis.pid").read_text())
         if Path(f"/proc/{pid}/cwd").resolve() == home.resolve():
@@ -239,11 +239,11 @@ def _end_stray(home: Path) -> None:
             while machine.start_time(pid) is not None and time.monotonic() < deadline:
                 time.sleep(0.01)
     with contextlib.suppress(OSError):
-        (home / "nodes.conf").unlink()  # it would come back as the member that it was
+        (home / "nodes.conf").unlink()  # it would come back as the former member
 
 
 def _undo(shards: Shards, name: str) -> None:
-    """Take a new shard that holds nothing away again; one that holds something stays, for the next command."""
+    """Remove a new shard that holds nothing; one that holds something stays, for the next command."""
     new = [shard for shard in shards.shards if Path(shard.directory).name == name]
     members = [shard.address for shard in shards.shards if shard not in new]
     try:
@@ -257,11 +257,11 @@ def _undo(shards: Shards, name: str) -> None:
             shards.drop(new)
         shards.begin(None)
     except ShardpulseError:
-        return  # it stays begun
+        return  # the operation stays begun
 
 
 def _followers(shards: Shards, master: Shard) -> tuple[str, ...]:
-    """The directory names of a shard's replicas."""
+    """Directory names of a shard's replicas."""
     with Members(shards.addresses, shards.credentials) as members:
         nodes = members.look()
     ids = {node.id for node in nodes if node.address == master.address}
@@ -270,7 +270,7 @@ def _followers(shards: Shards, master: Shard) -> tuple[str, ...]:
 
 
 def result(action: str, address: Address | None, moved: Moved, began: float) -> Growth:
-    """Summary of the growth since ``began`` (of the monotonic clock); ``address`` None when partitions were only evened
+    """Summary of the growth since ``began`` (of the monotonic clock); ``address`` None if partitions were only evened
     out."""
     seconds = round(time.monotonic() - began, 3)
     longest = round(moved.longest, 4)

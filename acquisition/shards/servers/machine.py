@@ -1,6 +1,6 @@
 """Resources of this machine: cores, memory, free ports, processes.
 
-Processes are known by id and start time.
+Processes are identified by id and start time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from acquisition.errors import CannotCreateError, UsageError
 
-SHARDS_PER_CORE = 4  #: at most; more of them only wait for each other
+SHARDS_PER_CORE = 4  #: at most; more only wait for each other
 BUS_OFFSET = 10000  #: a shard's cluster bus listens on its port + this (Redis Cluster specification)
 #: Ports to choose from: unprivileged, they and their bus ports below the kernel's ephemeral range (32768),
 #: and no port is the bus port of another.
 _PORTS = range(10240, 10240 + BUS_OFFSET)
-_TLS_PORTS = range(_PORTS.stop + BUS_OFFSET, 32768)  #: for MIGRATE with TLS: what is left below the ephemeral ones
-FIRST_PORT = 7600  #: of the shards that people start; those of tests and demos take any
-_SERVE_PORT = 7680  #: where `shardpulse serve` listens by default
+_TLS_PORTS = range(_PORTS.stop + BUS_OFFSET, 32768)  #: for MIGRATE with TLS: the rest below the ephemeral ones
+FIRST_PORT = 7600  #: of shards started by people; those of tests and demos take any
+_SERVE_PORT = 7680  #: default port of `shardpulse serve`
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -30,7 +30,7 @@ def cores() -> list[int]:
 
 
 def check_cores(wanted: list[int]) -> None:
-    """Raises CannotCreateError for a core that is not there: Redis would ignore it silently."""
+    """Raise CannotCreateError for a missing core: Redis would ignore it silently."""
     usable = cores()
     for core in wanted:
         if core not in usable:
@@ -39,14 +39,14 @@ def check_cores(wanted: list[int]) -> None:
 
 
 def check_count(count: int, cores: int) -> None:
-    """Raises UsageError for more shards than ``cores`` can run without being overloaded."""
+    """Raise UsageError for more shards than ``cores`` can run without being overloaded."""
     most = SHARDS_PER_CORE * cores
     if count > most:
         raise UsageError(f"too many shards for {cores} cores: {count}, at most {most} ({SHARDS_PER_CORE} per core)")
 
 
 def memory_bytes() -> int:
-    """The memory of this machine, or of this container where that is less."""
+    """Memory of this machine, or of this container if that is less."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for path in _CGROUP_LIMITS:
         with contextlib.suppress(OSError, ValueError):  # absent, or the word "max"
@@ -55,7 +55,7 @@ def memory_bytes() -> int:
 
 
 def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """True when a server could listen on ``port`` now."""
+    """Whether a server could listen on ``port`` now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as redis-server does
         try:
@@ -66,8 +66,8 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Random ports that are free with their bus ports. Another program may take one before
-    it is used, so the caller tries again. Raises CannotCreateError when there are not enough."""
+    """Random ports that are free together with their bus ports. Another program may take one before
+    it is used, so the caller retries. Raises CannotCreateError if there are not enough."""
     found: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
         if len(found) == count:
@@ -80,7 +80,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_tls_port(host: str = "127.0.0.1") -> int:
-    """A random port that is free and that ``free_ports`` never answers. Raises CannotCreateError if there are none."""
+    """A random free port that ``free_ports`` never returns. Raises CannotCreateError if there is none."""
     for port in random.sample(_TLS_PORTS, len(_TLS_PORTS)):
         if port_is_free(port, host):
             return port
@@ -88,9 +88,9 @@ def free_tls_port(host: str = "127.0.0.1") -> int:
 
 
 def next_ports(count: int, host: str = "127.0.0.1", first: int = FIRST_PORT) -> list[int]:
-    """The lowest free ports from ``first`` on whose bus ports are free too; other programs' are passed over.
+    """The lowest free ports from ``first`` on with free bus ports; those in use by other programs are skipped.
 
-    Raises CannotCreateError when there are not enough.
+    Raises CannotCreateError if there are not enough.
     """
     found: list[int] = []
     for port in range(first, min(first + BUS_OFFSET, 65536 - BUS_OFFSET)):
@@ -104,7 +104,7 @@ def next_ports(count: int, host: str = "127.0.0.1", first: int = FIRST_PORT) -> 
 
 
 def fixed_ports(base: int, count: int, host: str = "127.0.0.1") -> list[int]:
-    """``count`` ports from ``base`` on. Raises CannotCreateError naming the first that is taken."""
+    """``count`` ports from ``base`` on. Raises CannotCreateError naming the first one in use."""
     ports = list(range(base, base + count))
     if ports[-1] + BUS_OFFSET > 65535:
         raise CannotCreateError(f"port {ports[-1]} is too high: its cluster bus would use {ports[-1] + BUS_OFFSET}")
@@ -116,24 +116,24 @@ def fixed_ports(base: int, count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with the pid an identity that is never
-    reused (proc(5), field 22). None when it is gone or only a zombie."""
+    """Start of a process, in clock ticks since boot: together with the pid an identity that is never
+    reused (proc(5), field 22). None if it is gone or only a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = stat.rpartition(b")")[2].split()  # the command before it may hold spaces and parentheses
+    fields = stat.rpartition(b")")[2].split()  # the preceding command may contain spaces and parentheses
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def is_pinned(pid: int, core: int) -> bool:
-    """True when every thread of a process may run on ``core`` only."""
+    """Whether every thread of a process may run on ``core`` only."""
     return cores_of(pid) == str(core)
 
 
 def cores_of(pid: int) -> str:
-    """Where the threads of a process may run (proc(5), Cpus_allowed_list), lists that differ side by side; "" when it
-    is gone."""
+    """Cores that the threads of a process may run on (proc(5), Cpus_allowed_list), different lists side by side; ""
+    if it is gone."""
     allowed: set[str] = set()
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -1,8 +1,8 @@
 """Password directory of ``shards render`` and ``shards passwords``.
 
-It has a file for each user.
+It contains one file per user.
 
-``USER`` holds the password that is valid; ``USER.next`` the one that a rotation is about to put in its place.
+``USER`` holds the valid password; ``USER.next`` the one that a rotation is about to replace it with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEXT = ".next"
 
 
 def of_all(directory: Path, users: Sequence[str]) -> dict[str, str]:
-    """Password of each user; those that are missing are made, random, of mode 0600.
+    """Password of each user; missing ones are created at random, with mode 0600.
 
     Raises CannotCreateError, NoInputError, ConfigError.
     """
@@ -31,13 +31,13 @@ def of_all(directory: Path, users: Sequence[str]) -> dict[str, str]:
 
 
 def begin(directory: Path, users: Sequence[str]) -> dict[str, str]:
-    """The password that each user is to have next, made if a rotation was not begun before. Raises as ``of_all``."""
+    """Next password of each user, created unless a rotation was begun before. Raises as ``of_all``."""
     made = of_all(directory, [user + _NEXT for user in users])
     return {user: made[user + _NEXT] for user in users}
 
 
 def coming(directory: Path, users: Sequence[str]) -> dict[str, str]:
-    """The passwords of rotations that were begun, by user. Raises NoInputError, ConfigError."""
+    """Passwords of begun rotations, by user. Raises NoInputError, ConfigError."""
     found = {}
     for user in users:
         try:
@@ -50,7 +50,7 @@ def coming(directory: Path, users: Sequence[str]) -> dict[str, str]:
 
 
 def finish(directory: Path, user: str) -> None:
-    """The next password is the valid one from now on. Raises CannotCreateError."""
+    """Make the next password the valid one. Raises CannotCreateError."""
     try:
         os.replace(directory / (user + _NEXT), directory / user)
     except OSError as error:

@@ -20,11 +20,11 @@ from acquisition.shards.servers.redis_binary import RedisBinary
 
 LOG = "redis.log"  #: in the directory of a shard
 _CONFIGURATION = "redis.conf"
-STOP_SECONDS = 5.0  #: that a shard has to end by itself
+STOP_SECONDS = 5.0  #: time for a shard to end by itself
 
 
 class Shard(NamedTuple):
-    """A started shard. ``pid`` with ``started`` (machine.start_time) is never another process."""
+    """A started shard. ``pid`` with ``started`` (machine.start_time) never identifies another process."""
 
     host: str
     port: int
@@ -35,22 +35,22 @@ class Shard(NamedTuple):
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """Its address."""
         return Address(self.host, self.port)
 
     @property
     def alive(self) -> bool:
-        """True while this very process runs."""
+        """Whether this very process runs."""
         return machine.start_time(self.pid) == self.started
 
     @property
     def pinned(self) -> bool:
-        """True when all of its threads are bound to its core and no other."""
+        """Whether all of its threads are bound to its core and no other."""
         return self.alive and machine.is_pinned(self.pid, self.core)
 
 
 def directives(address: Address, core: int, directory: str, maxmemory: int, release: tuple[int, ...]) -> dict[str, str]:
-    """The configuration of a shard of this machine, for Redis from 6.2 on and Valkey."""
+    """Configuration of a shard of this machine, for Redis from 6.2 on and Valkey."""
     return {
         "bind": address.host,
         "port": str(address.port),
@@ -65,7 +65,7 @@ def directives(address: Address, core: int, directory: str, maxmemory: int, rele
 def configure(
     redis: RedisBinary, address: Address, core: int, directory: Path, maxmemory: int, extra: Mapping[str, str]
 ) -> None:
-    """Make the directory of a shard of this machine and its configuration; ``extra`` adds to or replaces directives.
+    """Make the directory and configuration of a shard of this machine; ``extra`` adds to or replaces directives.
 
     Raises CannotCreateError.
     """
@@ -87,9 +87,9 @@ def place(address: Address, directory: Path, text: str) -> None:
 def launch(
     redis: RedisBinary, address: Address, core: int, directory: Path, tied: bool
 ) -> tuple[Shard, subprocess.Popen[bytes]]:
-    """Start the shard that is configured in ``directory``; it is not waited for.
+    """Start the shard configured in ``directory``, without waiting for it.
 
-    ``tied``: it dies with this process, else it lives on. Raises CannotCreateError.
+    ``tied``: it dies with this process, otherwise it outlives it. Raises CannotCreateError.
     """
     command = [redis.path, str(directory / _CONFIGURATION)]
     try:
@@ -98,7 +98,7 @@ def launch(
                 lifeline.tied(command) if tied else command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=log,  # for what is wrong with its configuration
+                stderr=log,  # for errors in its configuration
                 cwd=directory,
                 start_new_session=True,  # Ctrl-C in the terminal is for us to handle, in order
             )
@@ -108,7 +108,7 @@ def launch(
 
 
 def last_words(directory: Path) -> str:
-    """The last of a shard's log that says something: why it ended."""
+    """Last meaningful line of a shard's log: why it ended."""
     try:
         lines = (directory / LOG).read_text(errors="replace").splitlines()
     except OSError:
@@ -120,7 +120,7 @@ def last_words(directory: Path) -> str:
 def stop(
     shards: Iterable[Shard], children: Iterable[subprocess.Popen[bytes]] = (), seconds: float = STOP_SECONDS
 ) -> None:
-    """End shards and remove their directories: SIGTERM, and SIGKILL to those that live after ``seconds``.
+    """End shards and remove their directories: SIGTERM, and SIGKILL to those still alive after ``seconds``.
     Shards that are gone already are no error. ``children`` of this process are reaped."""
     shards = list(shards)
     _signal(shards, signal.SIGTERM)

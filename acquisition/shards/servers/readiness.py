@@ -17,11 +17,11 @@ from acquisition.shards.topology import join as cluster_join
 
 
 class PortTaken(CannotCreateError):
-    """Another program took a port between our look and our start."""
+    """Another program took a port between the check and the start."""
 
 
 def check_alive(shards: Sequence[Shard]) -> None:
-    """Raises PortTaken or ShardError for a shard whose process has ended, with its last words."""
+    """Raise PortTaken or ShardError for a shard with an ended process, with its last words."""
     for shard in shards:
         if not shard.alive:
             words = shard_process.last_words(Path(shard.directory))
@@ -33,9 +33,9 @@ def check_alive(shards: Sequence[Shard]) -> None:
 def wait_answering(
     shard: Shard, deadline: float, check: Callable[[], None], credentials: Credentials | None = None
 ) -> None:
-    """Wait until the server at the shard's port answers and is the process that we started.
+    """Wait until the server at the shard's port answers and is the process we started.
 
-    Raises ShardError at ``deadline`` (of the monotonic clock), and what ``check`` raises between two looks.
+    Raises ShardError at ``deadline`` (of the monotonic clock), and the errors of ``check``, called between attempts.
     """
     with cluster_join.administer(shard.address, 0.3, credentials) as client:  # another program there may stay silent
         while True:
@@ -58,7 +58,7 @@ def wait_cluster(
     """Wait until all ``shards`` answer and agree on a complete cluster; the empty ones of ``form`` are first made
     its masters, and the others their replicas, in turn.
 
-    Raises ShardError or TemporaryError when that takes longer than ``seconds``, PortTaken.
+    Raises ShardError or TemporaryError if that takes longer than ``seconds``, PortTaken.
     """
     deadline = time.monotonic() + seconds
 

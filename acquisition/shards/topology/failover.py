@@ -1,7 +1,7 @@
 """Failover before the restart of a dead master: a replica takes its place.
 
-Nothing is on disk, so a master comes back empty. Started again at its place within the cluster's node timeout it
-would be taken for the one that it was, and its replicas would copy its emptiness (tried; docs/decisions/0131).
+Nothing is on disk, so a master comes back empty. Restarted at its place within the cluster's node timeout it
+would be taken for the former one, and its replicas would copy its emptiness (measured; docs/decisions/0131).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from acquisition.link.resp import Address
 from acquisition.link.trust.credentials import Credentials
 from acquisition.shards.topology.nodes import Members, Node, pairs
 
-_QUORUM_MASTERS = 3  #: of so many masters two can vote a replica in by themselves
+_QUORUM_MASTERS = 3  #: with this many masters, two can elect a replica by themselves
 _ELECTION_SECONDS = 12.0  #: node timeout, voting, and the replica's delay
 _LOOK_SECONDS = 0.1
 
 
 def ensure_taken_over(dead: Address, alive: Sequence[Address], credentials: Credentials | None = None) -> bool:
-    """Wait until a replica has taken over what the dead server at ``dead`` owned; false when it had none.
+    """Wait until a replica has taken over from the dead server at ``dead``; False if it had none.
 
-    With three masters or more the replicas elect one; with fewer, or when they do not within their time, the one that
-    received most is made to (CLUSTER FAILOVER TAKEOVER: the caller knows that the master is dead).
-    Raises TemporaryError when the replica does not do it.
+    With three masters or more the replicas elect one; with fewer, or if they do not in time, the one that has
+    received most is forced to take over (CLUSTER FAILOVER TAKEOVER: the caller knows that the master is dead).
+    Raises TemporaryError if the replica does not.
     """
     if not alive:
         return False
@@ -46,12 +46,12 @@ def ensure_taken_over(dead: Address, alive: Sequence[Address], credentials: Cred
 
 
 def _owns(members: Members, dead: Address) -> bool:
-    """Whether anybody still takes the dead server for the owner of slots."""
+    """Whether any member still takes the dead server for the owner of slots."""
     return any(mention.address == dead and mention.owns_slots for mention in members.mentions)
 
 
 def _heirs(members: Members, nodes: Sequence[Node], dead: Address) -> list[Node]:
-    """Its replicas that have ever finished a synchronization, the one that received most first."""
+    """Its replicas that have ever finished a synchronization, in descending order of data received."""
     ids = {mention.id for mention in members.mentions if mention.address == dead}
     received = [(_received(members, node), node) for node in nodes if node.master in ids]
     return [node for offset, node in sorted(received, key=lambda pair: -pair[0]) if offset >= 0]
@@ -63,7 +63,7 @@ def replication(members: Members, node: Node) -> dict[str, str]:
 
 
 def _received(members: Members, node: Node) -> int:
-    """How much a replica has received, -1 when it never had a link to its master or is still copying."""
+    """Amount of data received by a replica, -1 if it never had a link to its master or is still copying."""
     figures = replication(members, node)
     linked = figures.get("master_link_status") == "up" or figures.get("master_link_down_since_seconds") != "-1"
     if not linked or figures.get("master_sync_in_progress") != "0":

@@ -1,7 +1,7 @@
 """Growing and shrinking of a running cluster, by addresses.
 
-Each can be interrupted at any point and called again: what was begun is mended first, and the plan is made
-again from who owns what now. ``acquisition.shards.servers.local_growth`` starts and stops the servers of this machine.
+Each operation can be interrupted at any point and repeated: unfinished moves are completed first, and the plan is made
+again from the present owners. ``acquisition.shards.servers.local_growth`` starts and stops the servers of this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from acquisition.shards.topology.nodes import Members, Node, memory, owners
 from acquisition.shards.topology.reshard import Move
 from acquisition.wire.keys import SLOTS
 
-_FULL = 0.9  #: of maxmemory: what a plan may fill
+_FULL = 0.9  #: of maxmemory: limit for a plan
 _FORGET_SECONDS = 10.0
 _NAMES_SECONDS = 10.0
 
@@ -34,7 +34,7 @@ def take_in(
     """Make the empty server at ``newcomer`` a master of the cluster, with ``replicas``, and give it an even part of the
     partitions.
 
-    Raises UnavailableError when a master is down, TemporaryError when there is no room, ShardError, UsageError.
+    Raises UnavailableError if a master is down, TemporaryError if there is no room, ShardError, UsageError.
     """
     check(newcomer, members, partitions, credentials)
     join.introduce(newcomer, members, credentials=credentials)
@@ -48,8 +48,8 @@ def take_in(
 
 
 def wait_for_names(members: Sequence[Address], credentials: Credentials | None = None) -> None:
-    """Wait until all are known by the names that they announce: a newcomer learns addresses first, which stand in no
-    certificate. The next command finds a member that is dead."""
+    """Wait until all are known by their announced names: a newcomer first learns addresses, which are in no
+    certificate. A dead member is found by the next command."""
     deadline = time.monotonic() + _NAMES_SECONDS
     with Members(members, credentials) as known:
         while known.look() and known.silent and time.monotonic() < deadline:
@@ -59,7 +59,7 @@ def wait_for_names(members: Sequence[Address], credentials: Credentials | None =
 def check(
     newcomer: Address, members: Sequence[Address], partitions: int, credentials: Credentials | None = None
 ) -> None:
-    """Raises UnavailableError when a master is down, UsageError when there are not partitions enough for one more."""
+    """Raise UnavailableError if a master is down, UsageError if there are too few partitions for one more."""
     with Members(members, credentials) as known:
         masters = {node.address for node in known.look() if not node.master} | {newcomer}
         _check_all_up(known)
@@ -70,7 +70,7 @@ def check(
 def even_out(
     members: Sequence[Address], partitions: int, report: Report, credentials: Credentials | None = None
 ) -> Moved:
-    """Finish what was begun, then move partitions until all masters hold equally many, give or take one.
+    """Finish what was begun, then move partitions until all masters hold the same number, give or take one.
 
     Raises as ``take_in``.
     """
@@ -90,9 +90,9 @@ def empty(
     report: Report,
     credentials: Credentials | None = None,
 ) -> Moved:
-    """Move everything that the master at ``leaving`` holds to the others. It stays a member: see ``forget``.
+    """Move everything on the master at ``leaving`` to the others. It stays a member: see ``forget``.
 
-    Raises UsageError when it is the last master, else as ``take_in``.
+    Raises UsageError if it is the last master, else as ``take_in``.
     """
     with Members([leaving, *members], credentials) as known:
         mover, nodes = _ready(known, report, partitions)
@@ -102,7 +102,7 @@ def empty(
         masters = [node.id for node in nodes if not node.master]
         plan = reshard.emptied(owners(nodes), masters, own.id, partitions)
         _check_room(known, plan)
-        # else shard and replicas follow another master with its last slot, and copy all that this one holds
+        # else shard and replicas follow another master with its last slot, and copy all of its data
         staying = [node.id for node in nodes if own.id in (node.id, node.master)]
         _let_follow_others(known, staying, "no")
         moved = mover.run(plan)
@@ -119,7 +119,7 @@ def _let_follow_others(known: Members, nodes: Sequence[str], choice: str) -> Non
 def forget(leaving: Address, members: Sequence[Address], credentials: Credentials | None = None) -> None:
     """Make all ``members`` forget a member that owns nothing. Calling it again changes nothing.
 
-    Raises UsageError when it owns slots, TemporaryError when somebody goes on knowing it.
+    Raises UsageError if it owns slots, TemporaryError if a member still knows it.
     """
     with Members(members, credentials) as known:
         deadline = time.monotonic() + _FORGET_SECONDS
@@ -130,7 +130,7 @@ def forget(leaving: Address, members: Sequence[Address], credentials: Credential
             if not any(name in gone for other in others for name in known.known_to(other)):
                 return
             owning = {node.id for node in nodes if node.slots} | {one.id for one in known.mentions if one.owns_slots}
-            if not gone & owning:  # gossip may take a moment to tell the last of them
+            if not gone & owning:  # gossip may take a moment to reach the last of them
                 for other in others:
                     known.pipeline(other, [("CLUSTER", "FORGET", name) for name in gone])
             elif time.monotonic() > deadline:
@@ -141,14 +141,14 @@ def forget(leaving: Address, members: Sequence[Address], credentials: Credential
 
 
 def _ids_of(address: Address, known: Members, nodes: Sequence[Node]) -> set[str]:
-    """The ids under which an address is known; a server that was restarted may have had several."""
+    """Ids under which an address is known; a restarted server may have had several."""
     return {node.id for node in nodes if node.address == address} | {
         mention.id for mention in known.mentions if mention.address == address
     }
 
 
 def _ready(known: Members, report: Report, partitions: int) -> tuple[Mover, list[Node]]:
-    """A mover for a cluster that is whole, after what was begun in it has been finished."""
+    """A mover for a complete cluster, after finishing what was begun in it."""
     mover = Mover(known, report)
     mover.look()
     _check_all_up(known)
@@ -167,7 +167,7 @@ def _check_all_up(known: Members) -> None:
 
 
 def _check_room(known: Members, plan: Sequence[Move]) -> None:
-    """Raises TemporaryError when a target would be filled above nine tenths of its limit."""
+    """Raise TemporaryError if a target would be filled above nine tenths of its limit."""
     coming: dict[str, int] = {}
     for move in plan:
         coming[move.target] = coming.get(move.target, 0) + known.weigh(move.source, move.slots)

@@ -1,6 +1,6 @@
 """Joining of started shards into one Redis Cluster: slots, meet, agreement.
 
-Works with Redis 6.2 and 7.x: CLUSTER ADDSLOTSRANGE where the server has it, else ADDSLOTS.
+Works with Redis 6.2 and 7.x: CLUSTER ADDSLOTSRANGE if the server has it, else ADDSLOTS.
 A cluster of one or two masters is legal; failover needs three (Redis Cluster specification).
 Everything here works on addresses, wherever the servers run.
 """
@@ -26,12 +26,12 @@ from acquisition.link.trust import admission
 from acquisition.link.trust.credentials import Credentials
 from acquisition.wire.keys import SLOTS
 
-_JOIN_TIMEOUT_MS = 500  #: the least that Redis waits before it calls a cluster ok again
+_JOIN_TIMEOUT_MS = 500  #: minimum wait of Redis before it reports a cluster as ok again
 
 
 def administer(address: Address, timeout: float = 5.0, credentials: Credentials | None = None) -> redis.Redis:
-    """A redis-py client for one shard, for administration only. It sends a password only to whom ``credentials`` names
-    as owners (acquisition.link.trust.admission); to others it raises redis.ConnectionError."""
+    """A redis-py client for one shard, for administration only. It sends a password only to ``owners`` in the
+    ``credentials`` (acquisition.link.trust.admission); otherwise it raises redis.ConnectionError."""
     user = credentials if credentials is not None and credentials.password else None
     authority = credentials.authority if credentials is not None else ""
     secured: dict[str, Any] = (
@@ -53,8 +53,8 @@ def administer(address: Address, timeout: float = 5.0, credentials: Credentials 
 
 
 def _greeting(credentials: Credentials | None, address: Address) -> Any:
-    """Function that greets the server on a new connection. redis-py calls it with the connection, which its annotation
-    leaves out."""
+    """Function that greets the server on a new connection. redis-py calls it with the connection, missing in its
+    annotation."""
 
     def greet(connection: Any) -> None:
         try:
@@ -67,7 +67,7 @@ def _greeting(credentials: Credentials | None, address: Address) -> Any:
 
 
 def stripes(count: int) -> list[tuple[int, int]]:
-    """The slots of each of ``count`` shards, inclusive: as even as 16384 allows."""
+    """Slots of each of ``count`` shards, inclusive: as even as 16384 allows."""
     return [(shard * SLOTS // count, (shard + 1) * SLOTS // count - 1) for shard in range(count)]
 
 
@@ -84,7 +84,7 @@ def join(clients: Sequence[redis.Redis], addresses: Sequence[Address], release: 
 
 
 def _place(address: Address) -> tuple[str, int]:
-    """Address and port, as CLUSTER MEET wants them: it knows no names. Raises ShardError for a name that none has."""
+    """Address and port for CLUSTER MEET, which accepts no names. Raises ShardError for a name that does not resolve."""
     try:
         return str(socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][4][0]), address.port
     except OSError as error:
@@ -92,9 +92,9 @@ def _place(address: Address) -> tuple[str, int]:
 
 
 def form(masters: Sequence[Address], seconds: float = 15.0, credentials: Credentials | None = None) -> None:
-    """Make a cluster of empty servers that answer at ``masters``, and wait until all agree.
+    """Make a cluster of the empty servers at ``masters``, and wait until all agree.
 
-    Raises ShardError when one refuses, TemporaryError when they do not agree within ``seconds``.
+    Raises ShardError if one refuses, TemporaryError if they do not agree within ``seconds``.
     """
     with clients_of(masters, seconds, credentials) as clients:
         join(clients, masters, (7,))
@@ -108,13 +108,13 @@ def introduce(
     serving: bool = True,
     credentials: Credentials | None = None,
 ) -> None:
-    """Make an empty server known to a cluster, and wait until it knows, and is known to, all of ``members``.
+    """Make an empty server known to a cluster, and wait until it and all of ``members`` know each other.
 
-    ``serving``: also until it calls the cluster ok, which takes it about two seconds; before that it refuses
-    what is moved to it.
+    ``serving``: also until it reports the cluster as ok, which takes it about two seconds; before that it refuses
+    data moved to it.
 
-    Its configuration epoch will be the highest, so that nobody has to resolve a collision.
-    Calling it for a server that is known already changes nothing. Raises ShardError, TemporaryError.
+    Its configuration epoch will be the highest, so that there is no collision to resolve.
+    Calling it for a known server changes nothing. Raises ShardError, TemporaryError.
     """
     deadline = time.monotonic() + seconds
     with clients_of([newcomer, *members], seconds, credentials) as (client, *others):
@@ -135,7 +135,7 @@ def introduce(
 
 @contextmanager
 def _quick_to_join(client: redis.Redis, member: redis.Redis) -> Iterator[None]:
-    """A server that owned nothing believes to have been cut off, and stays down for a node timeout more."""
+    """A server without slots takes itself for cut off, and stays down for one more node timeout."""
     found = _call(member, "CONFIG", "GET", "cluster-node-timeout")  # a dict, or name and value
     usual = list(found.values() if isinstance(found, dict) else found)[-1]
     _call(client, "CONFIG", "SET", "cluster-node-timeout", _JOIN_TIMEOUT_MS)
@@ -146,8 +146,8 @@ def _quick_to_join(client: redis.Redis, member: redis.Redis) -> Iterator[None]:
 
 
 def replicate(replica: Address, master: Address, seconds: float = 15.0, credentials: Credentials | None = None) -> None:
-    """Make the empty server at ``replica`` a replica of ``master`` (a member of a cluster) and wait until its
-    first synchronization is done: before that it would never take over. Raises ShardError, TemporaryError."""
+    """Make the empty server at ``replica`` a replica of ``master`` (a member of a cluster) and wait for its
+    first synchronization: before that it would never take over. Raises ShardError, TemporaryError."""
     deadline = time.monotonic() + seconds
     introduce(replica, [master], seconds, serving=False, credentials=credentials)
     with clients_of([replica, master], seconds, credentials) as (client, leader):
@@ -159,10 +159,10 @@ def replicate(replica: Address, master: Address, seconds: float = 15.0, credenti
 def wait_received(
     followed: Mapping[Address, Address], seconds: float = 15.0, credentials: Credentials | None = None
 ) -> None:
-    """Wait until replicas (replica -> its master) have what their masters have written by now.
+    """Wait until replicas (replica -> its master) have all that their masters have written so far.
 
-    A replica may be in sync and yet have nothing of it: a master keeps all back until the replica acknowledges for the
-    first time, which it does once a second (Redis 7.0, ``repl_start_cmd_stream_on_ack``). A master that died within
+    A replica may be in sync and yet have none of it: a master keeps all back until the replica's first
+    acknowledgement, sent once a second (Redis 7.0, ``repl_start_cmd_stream_on_ack``). A master that dies within
     this second would be followed by an empty one. Raises ShardError, TemporaryError.
     """
     deadline = time.monotonic() + seconds
@@ -192,7 +192,7 @@ def _has_received(client: redis.Redis, written: int) -> bool:
 
 
 def _offset(client: redis.Redis) -> int:
-    """How much a master has written for its replicas, or a replica has of it, in bytes (INFO replication)."""
+    """Bytes written by a master for its replicas, or received by a replica (INFO replication)."""
     found = _call(client, "INFO", "replication")
     name = "slave_repl_offset" if found.get("role") == "slave" else "master_repl_offset"
     return int(found.get(name, 0))
@@ -202,8 +202,8 @@ def _offset(client: redis.Redis) -> int:
 def clients_of(
     addresses: Sequence[Address], seconds: float, credentials: Credentials | None = None
 ) -> Iterator[list[redis.Redis]]:
-    """A client of each shard, closed in the end. Raises ShardError when one refuses or cannot be reached,
-    AdmissionError when it must not be spoken to."""
+    """A client of each shard, closed at the end. Raises ShardError if one refuses or cannot be reached,
+    AdmissionError if contact with it is not permitted."""
     clients = [administer(address, min(5.0, seconds), credentials) for address in addresses]
     try:
         yield clients
@@ -224,7 +224,7 @@ def _wait(done: Callable[[], bool], deadline: float, problem: str) -> None:
 
 
 def _nodes(client: redis.Redis) -> set[str]:
-    """The ids of the nodes that a shard knows for good: without those that it is still shaking hands with."""
+    """Ids of the nodes that a shard knows permanently: without those still in a handshake."""
     raw = _call(client, "CLUSTER", "NODES")
     lines = raw.decode().splitlines() if isinstance(raw, bytes) else raw
     if isinstance(lines, dict):  # parsed by redis-py: address -> facts
@@ -233,10 +233,10 @@ def _nodes(client: redis.Redis) -> set[str]:
 
 
 def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable[[], None]) -> None:
-    """Wait until every shard says that the cluster is ok and complete, and knows all of ``clients``.
+    """Wait until every shard reports the cluster as ok and complete, and knows all of ``clients``.
 
-    Calls ``check`` between looks, which may raise. A new shard waits two seconds by
-    itself before it calls the cluster ok (CLUSTER_WRITABLE_DELAY in Redis).
+    Calls ``check`` between attempts, which may raise. A new shard waits two seconds by
+    itself before it reports the cluster as ok (CLUSTER_WRITABLE_DELAY in Redis).
     Raises TemporaryError at ``deadline`` (of the monotonic clock).
     """
     while True:
@@ -250,7 +250,7 @@ def wait_joined(clients: Sequence[redis.Redis], deadline: float, check: Callable
 
 
 def _view(client: redis.Redis) -> tuple[str, int, int]:
-    """State, known nodes and assigned slots, as one shard sees the cluster."""
+    """State, known nodes and assigned slots in one shard's view of the cluster."""
     text = _info(client)
     return text["cluster_state"], int(text["cluster_known_nodes"]), int(text["cluster_slots_ok"])
 

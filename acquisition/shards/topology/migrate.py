@@ -2,10 +2,10 @@
 
 Per group of slots: SETSLOT IMPORTING at the target, SETSLOT MIGRATING at the source, MIGRATE of the keys,
 SETSLOT NODE at the target, the source and the other masters (Redis Cluster specification, "live
-resharding"). A partition's keys go with one MIGRATE, which both nodes execute as one command, so clients find
+resharding"). A partition's keys move with one MIGRATE, executed by both nodes as one command, so clients find
 all of them on one side or all on the other; it blocks both nodes for 4 to 8 ms per megabyte
-(docs/decisions/0014). From MIGRATING on the source creates no key in the slot (it answers ASK), so what is
-left there only shrinks, and a key that lies on both sides after an interrupted MIGRATE is current at the source:
+(docs/decisions/0014). From MIGRATING on the source creates no key in the slot (it answers ASK), so the rest
+there only shrinks, and a key that is on both sides after an interrupted MIGRATE is current at the source:
 REPLACE is safe. SETSLOT NODE is refused while the source still holds keys.
 """
 
@@ -25,14 +25,14 @@ from acquisition.wire import keys, position, readers
 from acquisition.wire.readers import Cut
 from acquisition.wire.stream_id import is_before
 
-# -- Dropping frames of a heavy partition that is to move: what its filter has committed is in the smoothed state.
+# -- Dropping frames of a heavy partition before a move: those its filter has committed are in the smoothed state.
 
 
 def trim_smoothed(members: Members, node: str, slot: int, patient: bool, asking: bool = False) -> None:
-    """Drop the frames of a slot's raw streams that their filter has committed.
+    """Drop frames of a slot's raw streams that their filter has committed.
 
-    ``patient``: those that other living readers still want stay; else these find a mark of what was cut. ``asking``:
-    the slot is on its way to this node.
+    ``patient``: those still needed by other living readers stay; otherwise readers find a mark of the cut. ``asking``:
+    the slot is being moved to this node.
     """
     first: list[Command] = [("ASKING",)] if asking else []
 
@@ -42,7 +42,7 @@ def trim_smoothed(members: Members, node: str, slot: int, patient: bool, asking:
     for name in members.keys(node, slot):
         if name.startswith(b"commit:{"):
             tag = name.decode()[len("commit:{") : -1]
-            with contextlib.suppress(FrameError):  # a damaged commit says nothing of what is smoothed
+            with contextlib.suppress(FrameError):  # a damaged commit does not show what is smoothed
                 value = ask(("GET", keys.commit(tag)))
                 cursor = position.decode_commit(value if isinstance(value, bytes) else b"").cursor
                 claim = _claim(ask(("HGETALL", keys.readers(tag))), ask(("TIME",)))
@@ -56,15 +56,15 @@ def _claim(fields: Any, clock: Any) -> bytes | None:
     return readers.oldest_claim(fields, clock) if isinstance(fields, list) and isinstance(clock, list) else None
 
 
-_MIGRATE_BYTES = 64 << 20  #: that one MIGRATE carries: bounds how long two shards stand still
-_TRIM_BYTES = 32 << 20  #: of a partition, above which frames that are smoothed already are left behind
-_IDLE_MS = 5000  #: that MIGRATE waits for its target
+_MIGRATE_BYTES = 64 << 20  #: per MIGRATE: bounds how long two shards stand still
+_TRIM_BYTES = 32 << 20  #: size of a partition above which already smoothed frames are left behind
+_IDLE_MS = 5000  #: wait of MIGRATE for its target
 _COMMAND_SECONDS = 60.0
-_RETRY_SECONDS = 20.0  #: that a full target may take to free memory
-_GONE_SECONDS = 3.0  #: that a target may be away
-_KNOWN_SECONDS = 15.0  #: in which gossip reaches every replica: a second or two
+_RETRY_SECONDS = 20.0  #: for a full target to free memory
+_GONE_SECONDS = 3.0  #: for a target that is gone
+_KNOWN_SECONDS = 15.0  #: for gossip to reach every replica, which takes a second or two
 _KNOWN_PAUSE = 0.1
-_FULL = 0.95  #: of maxmemory, the most that a move may fill
+_FULL = 0.95  #: of maxmemory: limit for a move
 _REFRESH_READERS = 8
 
 Report = Callable[[str], None]
@@ -80,37 +80,37 @@ class Moved(NamedTuple):
 
 
 class Mover:
-    """Moves slots between ``members``. ``report`` gets a line per partition; ``pause`` is how long the shards
-    serve their clients between two partitions, as a multiple of how long they stood still."""
+    """Moves slots between ``members``. ``report`` gets a line per partition; ``pause`` is the time for the shards
+    to serve their clients between two partitions, as a multiple of the time they stood still."""
 
     def __init__(self, members: Members, report: Report, pause: float = 1.0) -> None:
         self._members = members
         self._report = report
         self._pause = pause
         self._readers: dict[str, tuple[int, list[bytes]]] = {}
-        self._ports: dict[str, int] = {}  #: where each shard takes keys in
+        self._ports: dict[str, int] = {}  #: where each shard accepts keys
         self._masters: list[str] = []
         self.moved = Moved()
 
     def look(self) -> list[Node]:
-        """The members now; those of them that own slots or may learn of every move."""
+        """The present members that own slots or may learn of every move."""
         nodes = self._members.look()
         self._masters = [node.id for node in nodes if not node.master]
         return nodes
 
     def run(self, moves: Sequence[Move]) -> Moved:
-        """Carry out ``moves`` in order. Raises TemporaryError when a target is full, ShardError when a shard
-        fails; what was moved stays moved, and the same plan made again goes on from there."""
+        """Carry out ``moves`` in order. Raises TemporaryError if a target is full, ShardError if a shard
+        fails; what was moved stays moved, and the same plan made again continues from there."""
         for number, move in enumerate(moves, 1):
             self.carry_out(move, f"({number} of {len(moves)})")
         self._wait_until_all_know()
         return self.moved
 
     def _wait_until_all_know(self) -> None:
-        """Wait until every member, replicas too, has the same map of slots.
+        """Wait until every member, replicas too, has the same slot map.
 
-        Replicas hear of moved slots by gossip alone. One that takes over for its dead master before it has heard
-        claims them with a newer epoch, and the shard that holds them removes all their keys (tried: 2 of 200 keys).
+        Replicas learn of moved slots by gossip alone. One that takes over from its dead master before that
+        claims them with a newer epoch, and the shard that holds them removes all their keys (measured: 2 of 200 keys).
         """
         deadline = time.monotonic() + _KNOWN_SECONDS
         while len(maps := {str(sorted(each.items())) for each in self._maps()}) > 1:
@@ -122,16 +122,16 @@ class Mover:
             time.sleep(_KNOWN_PAUSE)
 
     def _maps(self) -> list[dict[str, list[int]]]:
-        """Of every member that answers: who owns which slots."""
+        """Slot owners, as seen by every member that answers."""
         found = []
         for node in self.look():
-            with contextlib.suppress(ShardError, TemporaryError):  # one that is gone takes over nothing
+            with contextlib.suppress(ShardError, TemporaryError):  # one that is gone cannot take over
                 known = self._members.owners_known_to(node.id)
                 found.append({owner: sorted(slots) for owner, slots in known.items()})
         return found
 
     def carry_out(self, move: Move, place: str = "") -> None:
-        """Move the slots of one stripe: first those without keys, at once, then those with keys, one by one."""
+        """Move the slots of one stripe: first those without keys, all at once, then those with keys, one by one."""
         counts = self._members.all(move.source, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in move.slots])
         full = [slot for slot, count in zip(move.slots, counts, strict=True) if count]
         empty = [slot for slot, count in zip(move.slots, counts, strict=True) if not count]
@@ -150,7 +150,7 @@ class Mover:
     # ---------------------------------------------------------------- one group of slots
 
     def _hand_over(self, source: str, target: str, slots: Sequence[int]) -> float:
-        """Move a group of slots; answers for how many seconds its clients could be served by nobody."""
+        """Move a group of slots; returns for how many seconds no shard could serve its clients."""
         for slot in slots if len(slots) == 1 else ():
             self._make_room(source, target, slot)
         readers = self._waiting_readers(source)
@@ -168,7 +168,7 @@ class Mover:
         return seconds if moved else 0.0
 
     def _move_open(self, source: str, target: str, slots: Sequence[int]) -> bool:
-        """Answers whether there were any keys."""
+        """Move a group of open slots; returns whether there were any keys."""
         self._open(source, target, slots)
         counts = self._members.all(source, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
         for slot, count in zip(slots, counts, strict=True):
@@ -178,7 +178,7 @@ class Mover:
         return any(counts)
 
     def _take_back(self, source: str, target: str, slots: Sequence[int]) -> None:
-        """After a failure, close the slots of which nothing has reached the target; the others stay open, for
+        """After a failure, close the slots without any key at the target; the others stay open, for
         ``mend``. While a slot is open the source creates no key in it, so that its filter waits."""
         with contextlib.suppress(ShardpulseError):
             for slot in slots:
@@ -196,20 +196,20 @@ class Mover:
         self._members.all(source, [("CLUSTER", "SETSLOT", slot, "MIGRATING", target) for slot in slots])
 
     def declare(self, owner: str, slots: Sequence[int], first: str = "") -> None:
-        """Tell every master who owns ``slots``: the owner first, so that no redirection leads nowhere."""
+        """Announce the owner of ``slots`` to every master: to the owner first, so that no redirection leads nowhere."""
         commands = [("CLUSTER", "SETSLOT", slot, "NODE", owner) for slot in slots]
         self._members.all(owner, commands)
         if first:
             self._members.all(first, commands)
         for master in self._masters:
-            if master not in (owner, first):  # these are also told by gossip: one that is down holds nothing up
+            if master not in (owner, first):  # these also learn it by gossip: one that is down holds nothing up
                 try:
                     self._members.pipeline(master, commands)
                 except ShardError:
                     self._members.drop(self._members.place(master))
 
     def _migrate(self, source: str, target: str, slot: int) -> None:
-        """MIGRATE until the source holds no key of the slot; waits for a target that is full or slow."""
+        """MIGRATE until the source holds no key of the slot; waits for a full or slow target."""
         began = time.monotonic()
         while True:
             batch, size = self._batch(source, slot)
@@ -245,7 +245,7 @@ class Mover:
         time.sleep(0.2)
 
     def _port(self, target: str) -> int:
-        """Where a shard takes keys in: with TLS on the cluster bus MIGRATE speaks TLS as well."""
+        """Where a shard accepts keys: with TLS on the cluster bus MIGRATE uses TLS as well."""
         if target not in self._ports:
             answers = self._members.all(target, [("CONFIG", "GET", "tls-cluster"), ("CONFIG", "GET", "tls-port")])
             secured = answers[0][1:] == [b"yes"]  # a server without TLS knows neither
@@ -253,7 +253,7 @@ class Mover:
         return self._ports[target]
 
     def _batch(self, source: str, slot: int) -> tuple[list[bytes], int]:
-        """The next keys of a slot to move together, and what they weigh: all, unless that would be too much."""
+        """The next keys of a slot to move together, and their size: all, unless that would be too much."""
         found = self._members.keys(source, slot)
         weights = self._members.weights(source, found)
         taken = size = 0
@@ -265,10 +265,10 @@ class Mover:
     # ---------------------------------------------------------------- room and readers
 
     def _make_room(self, source: str, target: str, slot: int) -> None:
-        """Trim a heavy partition behind its filter and its other readers, behind its filter alone where it has to be,
-        and refuse to move what the target cannot hold.
+        """Trim a heavy partition behind its filter and its other readers, behind its filter alone if necessary,
+        and refuse a move that does not fit the target.
 
-        A value lies in the target's receive buffer beside its final form while it arrives: twice its size.
+        An arriving value is in the target's receive buffer beside its final form: twice its size.
         """
         size = self._members.weigh(source, [slot])
         used, limit = memory(self._members, target)
@@ -286,7 +286,7 @@ class Mover:
     def _waiting_readers(self, source: str) -> list[tuple[str, ...]]:
         """Commands that end the wait of every XREAD at the source.
 
-        A reader that waits for a key which has moved away learns of it only when its turn comes in the shard's
+        A reader waiting for a key that has moved away learns of it only when its turn comes in the shard's
         housekeeping, up to a second later; ended as if by its own time limit, it reads again and is redirected at once.
         """
         uses, ids = self._readers.get(source, (0, []))
@@ -299,9 +299,9 @@ class Mover:
     # ---------------------------------------------------------------- mending
 
     def mend(self, partitions: int) -> list[int]:
-        """Finish every handing over that was begun and left, forwards; answers the slots.
+        """Finish every interrupted handover, forwards; returns the slots.
 
-        The source is the owner of the slot (of two that claim it, the higher epoch), and what it holds is current.
+        The source is the owner of the slot (of two that claim it, the higher epoch), and its data are current.
         """
         nodes = self.look()
         owner = owners(nodes)
@@ -317,10 +317,10 @@ class Mover:
         return opened
 
     def _destination(self, nodes: Sequence[Node], slot: int, source: str) -> str:
-        """Where a slot was going; "" when it has arrived, or when that master was forgotten.
+        """Destination of a slot; "" if it has arrived, or if that master was forgotten.
 
         A target that has failed over left its mark behind, but not its keys. Raises UnavailableError for one
-        that does not answer: what it holds of the slot would be given up.
+        that does not answer: its part of the slot would be given up.
         """
         importing = [node.id for node in nodes if slot in node.importing]
         wanted = [node.migrating[slot] for node in nodes if node.id == source and slot in node.migrating]
@@ -337,7 +337,7 @@ class Mover:
         return ""
 
     def _close(self, nodes: Sequence[Node], slots: Sequence[int]) -> None:
-        """Take away the marks of slots that are not on their way any more."""
+        """Remove the marks of slots that are no longer being moved."""
         for node in nodes:
             left = [slot for slot in slots if slot in node.migrating or slot in node.importing]
             if left and not node.master:

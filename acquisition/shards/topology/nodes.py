@@ -1,9 +1,9 @@
 """Nodes of a running cluster, parsed from CLUSTER NODES.
 
 A line of CLUSTER NODES is ``id host:port@bus flags master ping pong epoch link slot …``; on the line
-of the node that answers, ``[slot->-id]`` is a slot that it is handing over and ``[slot-<-id]`` one
-that it is taking in (Redis Cluster specification). Only what a node says about itself is used here:
-what it says about others may be older.
+of the node that answers, ``[slot->-id]`` is a slot it is handing over and ``[slot-<-id]`` one
+it is taking in (Redis Cluster specification). Only the statements of a node about itself are used here:
+those about others may be older.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ Command = tuple[Any, ...]
 
 
 class Node(NamedTuple):
-    """One member as it sees itself; ``master`` is the id of the one that a replica follows, else ""."""
+    """One member in its own view; ``master`` is the id of the master of a replica, else ""."""
 
     id: str
     address: Address
     master: str
     epoch: int
     slots: frozenset[int]
-    migrating: dict[int, str]  #: slot -> id of the node that it goes to
-    importing: dict[int, str]  #: slot -> id of the node that it comes from
+    migrating: dict[int, str]  #: slot -> id of the node it goes to
+    importing: dict[int, str]  #: slot -> id of the node it comes from
 
 
 class Mention(NamedTuple):
-    """One member as another one sees it: whether it is there, and what it is."""
+    """One member in the view of another one: whether it is there, and its role."""
 
     id: str
     address: Address | None
     flags: frozenset[str]
     master: str
     owns_slots: bool
-    slots: int  #: how many it owns
+    slots: int  #: number of owned slots
 
 
 class Members:
     """Connections to the members of a cluster, found through ``seeds``. A context manager.
 
-    ``silent`` holds members that do not answer, with the reason, ``down`` of those among them that
-    are masters with slots; ``refusing`` of those that do not let this user look, where that is let be;
-    ``mentions`` is what members say about each other, answering or not.
+    ``silent`` holds members that do not answer, with the reason, ``down`` those of them that
+    are masters with slots; ``refusing`` those that refuse this user, if that is tolerated;
+    ``mentions`` are statements of members about each other, answering or not.
     """
 
     def __init__(self, seeds: Seeds, credentials: Credentials | None = None, timeout: float = 5.0) -> None:
@@ -78,17 +78,17 @@ class Members:
         self._connections.clear()
 
     def look(self, partly: bool = False) -> list[Node]:
-        """Ask every member about itself; those that cannot be reached are left out, and ``partly`` those that refuse.
+        """Ask every member about itself; unreachable ones are left out, and with ``partly`` those that refuse.
 
-        Raises UnavailableError when none answers, PermissionRefused where one refuses; ``partly`` where all do that
-        answer.
+        Raises UnavailableError if none answers, PermissionRefused if one refuses, or with ``partly`` if all that answer
+        refuse.
         """
         found: dict[str, Node] = {}
         mentions: list[Mention] = []
         silent: dict[Address, str] = {}
         refusing: dict[Address, PermissionRefused] = {}
         seeds = look(self._seeds)
-        if seeds.instance != self._instance:  # the local shards are other ones now
+        if seeds.instance != self._instance:  # the local shards have been replaced
             self.close()
             self._places, self._instance = {}, seeds.instance
             self.credentials = seeds.credentials or self.credentials
@@ -123,7 +123,7 @@ class Members:
 
     @property
     def absent(self) -> dict[Address, str]:
-        """Members in ``silent`` that are none of those that answer. A member may be mentioned by an address that is in
+        """Members in ``silent`` other than those that answer. A member may be mentioned by an address that is in
         no certificate: over a new connection to a shard Redis forgets its name until the next message (7.0)."""
         whose: dict[Address, set[str]] = {}
         for mention in self.mentions:
@@ -147,7 +147,7 @@ class Members:
         try:
             connection.settimeout(timeout or self._timeout)
             return connection.pipeline(list(commands))
-        except BaseException:  # replies that nobody will read must not be taken for those of a later call
+        except BaseException:  # unread replies must not be taken for those of a later call
             self.drop(self._places[node])
             raise
 
@@ -156,41 +156,41 @@ class Members:
         return [raise_for(reply, self._places[node]) for reply in self.pipeline(node, commands)]
 
     def place(self, node: str) -> Address:
-        """Where the member with this id listens."""
+        """Address of the member with this id."""
         return self._places[node]
 
     def knows(self, node: str) -> bool:
-        """Whether the member answered when ``look`` was called last."""
+        """Whether the member answered the last ``look``."""
         return node in self._places
 
     def known_to(self, node: str) -> set[str]:
-        """The ids of the others that a member knows."""
+        """Ids of the others known to a member."""
         place = self._places[node]
         return {mention.id for mention in others(self.call(node, "CLUSTER", "NODES"), place)}
 
     def owners_known_to(self, node: str) -> dict[str, frozenset[int]]:
-        """Slot owners as a member sees them, by id."""
+        """Slot owners in a member's view, by id."""
         return owners_in(self.call(node, "CLUSTER", "NODES"))
 
     def keys(self, node: str, slot: int) -> list[bytes]:
-        """The keys of a slot that a member holds."""
+        """Keys of a slot on a member."""
         count = self.call(node, "CLUSTER", "COUNTKEYSINSLOT", slot)
         found: list[bytes] = self.call(node, "CLUSTER", "GETKEYSINSLOT", slot, count) if count else []
         return found
 
     def weights(self, node: str, keys: Sequence[bytes]) -> list[int]:
-        """The memory of each key in bytes; 0 for one that has expired meanwhile."""
+        """Memory of each key in bytes; 0 for one that has expired meanwhile."""
         replies = self.pipeline(node, [("MEMORY", "USAGE", key) for key in keys])
         return [reply if isinstance(reply, int) else 0 for reply in replies]
 
     def weigh(self, node: str, slots: Sequence[int]) -> int:
-        """The memory of all keys of some slots in bytes."""
+        """Memory of all keys of some slots in bytes."""
         counts = self.all(node, [("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots])
         full = [slot for slot, count in zip(slots, counts, strict=True) if count]
         return sum(sum(self.weights(node, self.keys(node, slot))) for slot in full)
 
     def drop(self, address: Address) -> None:
-        """Close the connection to a member: what it has not answered yet will not be taken for something else."""
+        """Close the connection to a member: its pending answers will not be taken for others."""
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
@@ -203,13 +203,13 @@ class Members:
 
 
 def pairs(text: bytes) -> dict[str, str]:
-    """``name:value`` in lines, as of INFO and CLUSTER INFO."""
+    """Parse lines ``name:value``, as of INFO and CLUSTER INFO."""
     lines = (line.partition(":") for line in text.decode(errors="replace").splitlines())
     return {key: value for key, colon, value in lines if colon}
 
 
 def own(text: bytes, asked: Address) -> Node:
-    """The node at ``asked``, by its own words."""
+    """The node at ``asked``, from its own statement."""
     for words in _lines(text):
         if "myself" in words[2].split(","):
             migrating: dict[int, str] = {}
@@ -243,7 +243,7 @@ def others(text: bytes, asked: Address) -> list[Mention]:
 
 
 def _owned(words: Sequence[str]) -> set[int]:
-    """The slots of a line's node."""
+    """Slots of the node in a line."""
     slots: set[int] = set()
     for word in words[8:]:
         _take_slots(word, slots, {}, {})
@@ -272,8 +272,8 @@ def _id(word: str) -> str:
 
 
 def _address(word: str, asked: Address) -> Address | None:
-    """``host:port@bus[,hostname[,name=value…]]``. A name is what clients verify; an empty host is the one that was
-    asked."""
+    """Parse ``host:port@bus[,hostname[,name=value…]]``. A name is what clients verify; an empty host is that of
+    ``asked``."""
     place, _, rest = word.partition("@")
     name = rest.partition(",")[2].partition(",")[0]
     host, _, port = place.rpartition(":")
@@ -286,7 +286,7 @@ def _address(word: str, asked: Address) -> Address | None:
 
 
 def owners(nodes: Sequence[Node]) -> dict[int, str]:
-    """Slot -> id of the master that owns it; of two that claim it the one with the higher epoch."""
+    """Slot -> id of the master that owns it; if two claim it, the one with the higher epoch."""
     found: dict[int, str] = {}
     for node in sorted((node for node in nodes if not node.master), key=lambda node: node.epoch):
         found.update(dict.fromkeys(node.slots, node.id))

@@ -1,8 +1,8 @@
 """Cluster lock: at most one operator moves partitions or replicas at a time.
 
-The note is a key with an expiry that the command renews while it works, so that one that was killed, or whose machine
-died, is in nobody's way for longer than ``LIFE``. It lies in one slot. Where that slot has no owner, as after the death
-of a master without a replica, commands that mend the cluster go on without a note, and say so.
+The note is a key with an expiry that the command renews while it works, so that a command that was killed, or whose
+machine died, blocks others for no longer than ``LIFE``. It is in one slot. If that slot has no owner, as after the
+death of a master without a replica, commands that mend the cluster continue without a note, and report that.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from acquisition.link.trust.credentials import Credentials
 from acquisition.wire import keys, lease
 from acquisition.wire.lease import Operating
 
-LIFE = 30.0  #: seconds that a note lives without being renewed
-_RENEWALS = 3  #: in its life, so that one may fail
-_TRIES = 3  #: a note may end between two looks
+LIFE = 30.0  #: lifetime of a note in seconds without renewal
+_RENEWALS = 3  #: per lifetime, so that one may fail
+_TRIES = 3  #: a note may end between two attempts
 
 
 @contextmanager
@@ -38,10 +38,10 @@ def only(
     say: Callable[[str], object],
     life: float = LIFE,
 ) -> Iterator[None]:
-    """While this block runs no other command that moves something begins; ``what`` is shown to the others.
+    """While this block runs, no other command that moves something can begin; ``what`` is shown to the others.
 
-    To be used in the main thread. Raises TemporaryError when another one is at work already, or has begun because our
-    note was lost together with a shard: then what is done here stops where it is, as after Ctrl-C.
+    To be used in the main thread. Raises TemporaryError if another one is already at work, or has begun because our
+    note was lost together with a shard: then the work here stops where it is, as after Ctrl-C.
     """
     with closing(Cluster(addresses, user)) as cluster:
         note = _mine(what)
@@ -82,7 +82,7 @@ class _Renewal:
         self._thread.start()
 
     def end(self) -> None:
-        """Until the thread has ended."""
+        """Wait until the thread has ended."""
         self._ended.set()
         self._thread.join()
 
@@ -94,7 +94,7 @@ class _Renewal:
                 self.overtaken = str(error)
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                 return
-            except ShardpulseError:  # the slot is on its way, or its shard: the next one may do
+            except ShardpulseError:  # the slot is being moved, or its shard is gone: the next attempt may succeed
                 continue
 
 
@@ -130,7 +130,7 @@ def _release(cluster: Cluster, note: Operating) -> None:
             # the user `operator` may not delete keys; in a millisecond this one is gone
             _set(cluster, note, 0.001, "XX")
     except ShardpulseError:
-        pass  # it ends by itself
+        pass  # it expires by itself
 
 
 def _set(cluster: Cluster, note: Operating, life: float, condition: str) -> bool:

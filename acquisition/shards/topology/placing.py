@@ -1,6 +1,6 @@
 """Placement of replicas: never in the failure domain of their master (pure).
 
-Servers are known by their ids. A place is what may fail at once: a machine, or a rack.
+Servers are identified by their ids. A place is a machine or a rack: its servers may fail together.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """A server that shall follow a master from now on."""
+    """A server to follow a master from now on."""
 
     replica: str
     master: str
 
 
 class Placing(NamedTuple):
-    """``steps`` in the order in which they are to be taken; ``lacking``: masters for which there is no server."""
+    """``steps`` in the order to be taken; ``lacking``: masters without a server for them."""
 
     steps: list[Step]
     lacking: list[str]
@@ -30,18 +30,18 @@ def place(
     spare: Sequence[str],
     each: int,
 ) -> Placing:
-    """The least that has to be done so that each of ``masters`` has ``each`` replicas, all in places of their own.
+    """Fewest changes after which each of ``masters`` has ``each`` replicas, all in different places.
 
-    ``places``: of every server. ``following``: replica -> its master, one of ``masters``. ``spare``: servers that
-    follow nobody yet, those first that are to be taken first; what nobody lacks makes one more. A replica that is of
+    ``places``: of every server. ``following``: replica -> its master, one of ``masters``. ``spare``: servers without
+    a master, in the order of use; one that no master lacks becomes an additional replica. A replica that is of
     use where it is stays there. Masters with the fewest replicas come first, then those of the place with the most
-    masters, which is where a machine is gone.
+    masters, since a machine is missing there.
     """
     return _Board(places, masters, following, spare, each).plan()
 
 
 class _Exchange(NamedTuple):
-    """``server`` takes the place of ``replica`` at the master ``other``."""
+    """``server`` replaces ``replica`` at the master ``other``."""
 
     server: str
     replica: str
@@ -49,7 +49,7 @@ class _Exchange(NamedTuple):
 
 
 class _Board:
-    """State of the plan: ``kept`` are the replicas of each master, ``free`` those that may go anywhere."""
+    """State of the plan: ``kept`` are the replicas of each master, ``free`` those that may be placed anywhere."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class _Board:
         )  # the first of equals
 
     def _give(self, master: str) -> bool:
-        """Find it a replica: one that is free, or one of another master that a free one can stand in for."""
+        """Find it a replica: a free one, or one of another master that a free one can replace."""
         for server in self._movable():
             if self._suits(server, master):
                 self._move(server, master)
@@ -108,7 +108,7 @@ class _Board:
                         yield _Exchange(server, replica, other)
 
     def _suits(self, server: str, master: str, without: str = "") -> bool:
-        """Whether it lies elsewhere than the master and its replicas, one of which may be about to leave."""
+        """Whether it is in another place than the master and its replicas, one of which may be about to leave."""
         taken = {self._places[one] for one in (master, *self._kept[master]) if one != without}
         return self._places[server] not in taken
 

@@ -1,6 +1,6 @@
 """Plan of slot stripes to move when shards are added, emptied or balanced (pure).
 
-A partition's keys lie in one slot, in the middle of a stripe of slots that no other partition uses
+A partition's keys are in one slot, in the middle of a stripe of slots that no other partition uses
 (acquisition.wire.keys). A stripe moves as a whole, so that every slot always has an owner and
 an even split of the partitions is an even split of the slots.
 """
@@ -16,7 +16,7 @@ from acquisition.wire import keys
 
 
 class Move(NamedTuple):
-    """Slots of one stripe that go from one master to another; both are node ids."""
+    """Slots of one stripe to be moved from one master to another; both are node ids."""
 
     partition: int
     source: str
@@ -25,14 +25,14 @@ class Move(NamedTuple):
 
 
 def stripe(partition: int, partitions: int) -> range:
-    """The slots of a partition."""
+    """Slots of a partition."""
     return range(partition * keys.SLOTS // partitions, (partition + 1) * keys.SLOTS // partitions)
 
 
 def holders(owners: Mapping[int, str], partitions: int) -> list[str]:
-    """The master that holds each partition; ``owners`` maps slots to node ids.
+    """Master of each partition; ``owners`` maps slots to node ids.
 
-    Raises TemporaryError for a partition whose slot nobody owns.
+    Raises TemporaryError for a partition with an unowned slot.
     """
     found = []
     for tag in keys.tags(partitions):
@@ -44,16 +44,16 @@ def holders(owners: Mapping[int, str], partitions: int) -> list[str]:
 
 
 def even(owners: Mapping[int, str], masters: Sequence[str], partitions: int) -> list[Move]:
-    """The fewest moves after which ``masters`` hold equally many partitions, give or take one."""
+    """Fewest moves after which ``masters`` hold the same number of partitions, give or take one."""
     now = holders(owners, partitions)
     share = _shares(now, masters, partitions)
     return _moves(owners, now, _settle(now, share), leaving="")
 
 
 def emptied(owners: Mapping[int, str], masters: Sequence[str], leaving: str, partitions: int) -> list[Move]:
-    """The moves after which ``leaving`` owns no slot and each of the other masters holds about equally many.
+    """Moves after which ``leaving`` owns no slot and the other masters hold about the same number.
 
-    Partitions that ``leaving`` does not hold stay where they are. Raises UsageError when nobody else is left.
+    Partitions not on ``leaving`` stay where they are. Raises UsageError if no other master is left.
     """
     staying = [master for master in masters if master != leaving]
     if not staying:
@@ -70,7 +70,7 @@ def emptied(owners: Mapping[int, str], masters: Sequence[str], leaving: str, par
 
 
 def _shares(now: Sequence[str], masters: Sequence[str], partitions: int) -> dict[str, int]:
-    """How many partitions each master shall hold; who has most gets what cannot be divided."""
+    """Number of partitions due to each master; those with most get the remainder."""
     count = Counter(now)
     low, rest = divmod(partitions, len(masters))
     ordered = sorted(masters, key=lambda master: -count[master])
@@ -78,7 +78,7 @@ def _shares(now: Sequence[str], masters: Sequence[str], partitions: int) -> dict
 
 
 def _settle(now: Sequence[str], share: Mapping[str, int]) -> list[str]:
-    """The holder of each partition when everybody gives away what is above the share, the last ones first."""
+    """Holder of each partition after all masters give away their excess over the share, the last partitions first."""
     then = list(now)
     count = Counter(now)
     lacking = [master for master, wanted in share.items() for _ in range(wanted - count[master])]
@@ -91,7 +91,7 @@ def _settle(now: Sequence[str], share: Mapping[str, int]) -> list[str]:
 
 
 def _moves(owners: Mapping[int, str], now: Sequence[str], then: Sequence[str], leaving: str) -> list[Move]:
-    """Moves of whole stripes, and of single slots that ``leaving`` owns in the stripes of others."""
+    """Moves of whole stripes, and of single slots owned by ``leaving`` in the stripes of others."""
     found: dict[str, list[Move]] = {}
     for partition, target in enumerate(then):
         going: dict[str, list[int]] = {}
@@ -105,6 +105,6 @@ def _moves(owners: Mapping[int, str], now: Sequence[str], then: Sequence[str], l
 
 
 def _in_turn(queues: list[list[Move]]) -> list[Move]:
-    """One of each source in turn, so that no shard hands over two partitions in a row where that can be avoided."""
+    """One move of each source in turn, so that no shard hands over two partitions in a row if that can be avoided."""
     longest = max(map(len, queues), default=0)
     return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]

@@ -1,6 +1,6 @@
 """Finishing blocks one by one: missing records, late headers, names, causes.
 
-Each is read in one round for all blocks that want it; what is plainly current wants none of it.
+Each is read in one round for all blocks that need it; plainly current ones need none of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from acquisition.wire.layout import Layout
 COHERENT, LATEST, NEWEST = "coherent", "latest", "newest"  #: the readings
 _JUDGES = {COHERENT: records.judge_coherent, LATEST: records.judge_latest, NEWEST: records.judge_newest}
 
-#: A block whose record is looked for, with the tick.
+#: A block whose record is wanted, with the tick.
 Wanted = tuple[Block, Member, int]
 
 _NOTHING: Slotted = (-1, None)
@@ -34,7 +34,7 @@ _NOTHING: Slotted = (-1, None)
 
 class Finished(NamedTuple):
     """``now`` is the reader's clock when everything had been read; ``errors`` are what could not be read and why hosts
-    cannot be seen, ``blind`` why nobody can."""
+    cannot be seen, ``blind`` why no host can."""
 
     now: float
     errors: tuple[str, ...]
@@ -43,7 +43,7 @@ class Finished(NamedTuple):
 
 
 class Finisher:
-    """Finishes the blocks of one reader's readings, and remembers who could not be seen."""
+    """Finishes the blocks of one reader's readings, and remembers which hosts could not be seen."""
 
     def __init__(
         self, cluster: Cluster, layout: Layout, naming: Naming, clock: Callable[[], float], down_after: float
@@ -65,8 +65,8 @@ class Finisher:
         errors: Iterable[ShardpulseError],
         known: Mapping[str, Slotted],
     ) -> Finished:
-        """Finish blocks that have begun, of which only those that are ``taken`` get values; ``known`` by prefix are
-        records that were read. Raises ShardError when no shard answers at all."""
+        """Finish begun blocks, of which only those in ``taken`` get values; ``known`` are records
+        already read, by prefix. Raises ShardError if no shard answers at all."""
         wanted = [
             (block, member, due.tick(block.interval) if reading == COHERENT else block.tick)
             for member, block in taken
@@ -92,7 +92,7 @@ class Finisher:
         return roster.blindness(roster.read(self._cluster, self._layout, now))
 
     def remember_past(self, taken: Sequence[Begun], concerned: set[Owner], keep_ticks: int) -> None:
-        """Give blocks without values their newest records, those of them that are ``concerned``."""
+        """Give blocks without values their newest records, if they are ``concerned``."""
         silent = [
             (block, member)
             for member, block in taken
@@ -111,7 +111,7 @@ class Finisher:
             judge(block, read[asked] if read and asked in read else known[member.prefix][1], tick, due)
 
     def _take_heads(self, wanted: Sequence[Wanted], keep_ticks: int) -> None:
-        """Ask who the rows of late blocks were, and when they last reported."""
+        """Read the rows of late blocks, and when they last reported."""
         late = [(block, member) for block, member, _ in wanted if not block.has_values and not block.unreachable]
         slots = [(member, ticks.slot_of(block.tick, keep_ticks)) for block, member in late]
         for (block, _), head in zip(late, read_heads(self._cluster, slots) if slots else (), strict=True):
@@ -123,12 +123,12 @@ class Finisher:
 
 
 def begin(places: Iterable[tuple[Member, Place]]) -> list[Begun]:
-    """The blocks of members, to be finished."""
+    """Blocks of members, to be finished."""
     return [(member, records.begin(member, place)) for member, place in places]
 
 
 def begun_of(table: PositionTable, rows: Sequence[int], current: Mapping[int, Block]) -> list[Begun]:
-    """The members of these rows with their blocks: those that are ``current``, by row, have their values, the others
+    """The members of these rows with their blocks: ``current`` ones, by row, have their values, the others
     are to be finished."""
     others = [row for row in rows if row not in current]
     blocks = iter(begin(table.places(others)) if others else ())

@@ -1,11 +1,11 @@
 """Headers of many records side by side, and the blocks that are current (pure).
 
-Most members are: their position and their record are there, sound, and of the tick that is due. Of these the blocks
-are made without looking at one after the other; ``judgement`` decides about all others, one by one. Both must agree:
-``tests/acquisition/snapshot/test_unchanged.py`` holds that.
+Most members are current: position and record are there, valid, and of the due tick. Their blocks
+are made without a look at each; ``judgement`` decides about all others, one by one. Both must agree,
+as checked by ``tests/acquisition/snapshot/test_unchanged.py``.
 
-``_heads.c`` takes the headers apart in one call where it could be compiled (``acquisition.compiled``): it costs a
-tenth of numpy.
+``_heads.c`` splits the headers in one call if it could be compiled (``acquisition.compiled``), at a
+tenth of the cost of numpy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMPY_CODES = {"B": "u1", "H": "<u2", "I": "<u4", "Q": "<u8", "q": "<i8", "f": 
 
 
 def dtype_of(fields: Sequence[tuple[str, str]]) -> np.dtype[np.void]:
-    """The dtype of a header that is described as (name, struct code)."""
+    """The dtype of a header described as (name, struct code)."""
     return np.dtype([(name, _NUMPY_CODES.get(code, f"V{code[:-1]}")) for name, code in fields])
 
 
@@ -38,13 +38,13 @@ HEAD = dtype_of(smoothed.HEADER_FIELDS)
 _SIZE = smoothed.HEADER_SIZE
 _MOST_TICKS = 1 << 62
 
-#: (values, oldest version, newest version) -> (headers, a byte 1 for each that is sound, ids)
+#: (values, oldest version, newest version) -> (headers, a byte 1 for each valid one, ids)
 _TakeApart = Callable[[list[bytes | None], int, int], tuple[bytes, bytes, list[bytes]]]
 
 
 class Heads(NamedTuple):
-    """``fields`` (N,) are the headers, zeros where a value is too short; ``sound`` (N,) says where ``smoothed.check``
-    finds a record, ``ids`` are the rows of these, b"" of others."""
+    """``fields`` (N,) are the headers, zeros if a value is too short; ``sound`` (N,) is True for records that pass
+    ``smoothed.check``, ``ids`` are the rows of these, b"" for others."""
 
     fields: npt.NDArray[np.void]
     sound: Bools
@@ -52,7 +52,7 @@ class Heads(NamedTuple):
 
 
 def heads_of(values: list[bytes | None]) -> Heads:
-    """The headers of values, or None."""
+    """Headers of values, or None."""
     if _NATIVE is None:
         return defined(values)
     fields, sound, ids = _NATIVE(values, smoothed.VERSIONS[0], smoothed.VERSIONS[-1])
@@ -91,7 +91,7 @@ def _sound(heads: npt.NDArray[np.void], values: list[bytes]) -> Bools:
 
 
 def due_ticks(intervals: npt.NDArray[np.float64], due: Due) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """The exact interval and the due tick of every host; 0 where ``intervals`` say nothing."""
+    """Exact interval and due tick of every host; 0 if ``intervals`` is invalid."""
     exact, tick = np.zeros(len(intervals)), np.zeros(len(intervals), np.int64)
     even = len(intervals) > 0 and bool((intervals == intervals[0]).all())
     for each in intervals[:1].tolist() if even else np.unique(intervals).tolist():
@@ -102,7 +102,7 @@ def due_ticks(intervals: npt.NDArray[np.float64], due: Due) -> tuple[npt.NDArray
 
 
 class Judged(NamedTuple):
-    """The records of all members of ``table``, in its order: ``good`` (N,) are those that are current, ``ids`` their
+    """Records of all members of ``table``, in its order: ``good`` (N,) marks the current ones, ``ids`` are their
     rows, ``heads`` (N,) the headers."""
 
     table: PositionTable
@@ -113,7 +113,7 @@ class Judged(NamedTuple):
     ids: Sequence[bytes]
 
     def current(self, rows: Sequence[int] | None = None) -> dict[int, Block]:
-        """The blocks that are current, by row: in the order of ``rows``, else all."""
+        """Current blocks by row: in the order of ``rows``, else all."""
         wanted = np.arange(len(self.good)) if rows is None else np.asarray(rows, np.intp)
         wanted = wanted[self.good[wanted]]
         heads, chosen = self.heads[wanted], wanted.tolist()
@@ -126,7 +126,7 @@ class Judged(NamedTuple):
         }
 
     def rows_unlike(self, other: Judged) -> set[int] | None:
-        """The rows that have other rows or columns; None where not all are current in both, or members are others."""
+        """Rows with other rows or columns; None if not all are current in both, or members differ."""
         if self.table.members is not other.table.members or not (self.good.all() and other.good.all()):
             return None
         found = set(np.flatnonzero(self.heads["schema"] != other.heads["schema"]).tolist())
@@ -136,7 +136,7 @@ class Judged(NamedTuple):
 
 
 def judge(table: PositionTable, records: list[bytes | None], due: Due, newest: bool = False) -> Judged:
-    """Say who is current; ``records`` are what was read of each member: of the tick that is due, or with ``newest`` of
+    """Find the current members; ``records`` were read for each member: of the due tick, or with ``newest`` of
     its own newest one, which must not be behind that."""
     heads, sound, ids = heads_of(records)
     intervals, wanted = due_ticks(np.where(table.known, table.records["interval"], 0.0), due)

@@ -1,12 +1,12 @@
 """Cached partition replies, read again only after a new commit.
 
-Everything that a filter keeps of a partition is written in commits, and each commit leaves a fresh random id. So who
-reads again and again asks for the ids first, and then whole partitions only where the id is another one. Where a tick
-has become due all records are other ones: then everything is asked for at once, in one pipeline per shard.
+Everything a filter keeps of a partition is written in commits, and each commit leaves a fresh random id. So a
+repeated reading asks for the ids first, and then for whole partitions only if the id has changed. When a tick
+has become due, all records have changed: then everything is read at once, in one pipeline per shard.
 
-The id is asked for before the rest of a partition, of the same shard: what is kept is never older than its id. Ids
-are compared for equality only. A partition that holds something and has none, is on its way to another shard, or could
-not be read whole, is asked for again every time.
+The id is read before the rest of a partition, from the same shard: kept data are never older than their id. Ids
+are compared for equality only. A partition that holds data without an id, is being moved to another shard, or could
+not be read completely is read again every time.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from acquisition.snapshot.values.members import Member
 from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 
-#: A slot, and what the shards have there.
+#: A slot, and its value in the shards.
 Slotted = tuple[int, bytes | None]
 #: A member and the seconds between two of its ticks.
 Paced = tuple[Member, float]
-_NEVER = b"never"  #: in the place of the commit id of a partition in which no filter has ever written anything
-_PLAIN = frozenset((bytes, list, type(None)))  #: types of replies that are no errors
-_MOST_BATCHES = 8  #: that are kept: one for each slot, and some for mixtures
+_NEVER = b"never"  #: in place of the commit id of a partition to which no filter has ever written
+_PLAIN = frozenset((bytes, list, type(None)))  #: types of replies other than errors
+_MOST_BATCHES = 8  #: to keep: one for each slot, and some for mixtures
 
 
 class Answer(NamedTuple):
-    """Reply of a partition. ``commit`` is b"" where the rest cannot be relied on later; ``applied`` is the
-    reply to HGETALL or an error, ``records`` that to MGET of the ``asked`` (member, slot), None where none were."""
+    """Reply of a partition. ``commit`` is b"" if the rest must not be reused later; ``applied`` is the
+    reply to HGETALL or an error, ``records`` that to MGET of the ``asked`` (member, slot), None if none were asked."""
 
     commit: bytes
     applied: Any
@@ -44,15 +44,15 @@ class Answer(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """The records that a partition is asked for, and all that it is asked."""
+    """Records requested from a partition, and the whole request."""
 
     asked: Sequence[tuple[Member, int]]
     commands: list[Command]
 
 
 class PartitionReader:
-    """Asks the question of the last reading again: the positions of all partitions, and the records that were wanted
-    then, of the tick that is due now."""
+    """Repeats the question of the last reading: the positions of all partitions, and the records wanted
+    then, of the tick due now."""
 
     def __init__(self, layout: Layout) -> None:
         self._tags = layout.tags
@@ -63,13 +63,13 @@ class PartitionReader:
         self._asked: dict[tuple[int, ...], list[_Question]] = {}
         self._batches: dict[tuple[int, ...], Batch] = {}
         self._due: tuple[int, ...] = ()
-        self._same: list[Any] | None = None  #: the ids as they were when nothing had changed
+        self._same: list[Any] | None = None  #: the ids at the last reading without changes
         self.answers: list[Answer] = []
 
     def read(self, cluster: Cluster, whose: object, due: Due) -> bool:
-        """Read what ``answers`` are then, one for each partition; False when nothing has changed since the last time.
+        """Read the ``answers``, one for each partition; False if nothing has changed since the last time.
 
-        ``whose`` distinguishes questions: of another one only the positions are asked. Raises ShardError when no shard
+        ``whose`` distinguishes questions: for another one only the positions are read. Raises ShardError if no shard
         answers at all.
         """
         if whose != self._whose:
@@ -92,7 +92,7 @@ class PartitionReader:
         if not changed and not failed:
             return False
         wanted = [number for number in changed if number not in failed]
-        # where nobody answers any more the map is read again, which says whether there are shards at all
+        # if no shard answers any more the map is read again, which shows whether there are shards at all
         found = self._ask(cluster, slots, wanted) if wanted or len(failed) == len(self._tags) else {}
         self.answers = [
             Answer(b"", failed[number]) if number in failed else found.get(number, answer)
@@ -102,8 +102,8 @@ class PartitionReader:
         return True
 
     def remember(self, paced: list[Paced], intervals: set[float], due: Due) -> None:
-        """Members whose records this reading has asked for, those of a partition adjacent, and all intervals whose
-        ticks it has looked at."""
+        """Note the members whose records this reading has requested, those of a partition adjacent, and all intervals
+        of its ticks."""
         found = tuple(sorted(intervals))
         if paced != self._paced or found != self._intervals:
             self._paced, self._intervals = paced, found
@@ -112,8 +112,8 @@ class PartitionReader:
             self._asked.clear()
 
     def values(self, members: Sequence[Member]) -> list[bytes | None]:
-        """Records that were answered for each of ``members``, all that there are in the order of partitions; None where
-        none was. Whether it is theirs, and of which tick, the records say."""
+        """Records received for ``members``, which are all members in the order of partitions; None if there was
+        none. Whether a record is theirs, and of which tick, is in the record."""
         parts = [answer.records for answer in self.answers if answer.asked]
         if all(isinstance(part, list) for part in parts):
             flat = list(chain.from_iterable(parts))
@@ -123,7 +123,7 @@ class PartitionReader:
         return [known[member.prefix][1] if member.prefix in known else None for member in members]
 
     def records(self) -> dict[str, Slotted]:
-        """The records that were answered, by the prefix of their member."""
+        """Received records by the prefix of their member."""
         found: dict[str, Slotted] = {}
         for answer in self.answers:
             if isinstance(answer.records, list):
@@ -134,7 +134,7 @@ class PartitionReader:
     def _changed(
         self, commits: Sequence[Any], answers: Sequence[Answer]
     ) -> tuple[list[int], dict[int, ShardpulseError]]:
-        """The partitions whose commit is another one than in ``answers``, and those that cannot be asked."""
+        """Partitions with another commit than in ``answers``, and those that cannot be read."""
         failed = {number: reply for number, reply in enumerate(commits) if isinstance(reply, ShardpulseError)}
         pairs = enumerate(zip(commits, answers, strict=True))
         return [
@@ -185,7 +185,7 @@ def _answer(cluster: Cluster, question: _Question, replies: Sequence[Any], sound
     """Answer in the ``replies``; ``sound`` if it is known that no error is among them."""
     sound = sound or not any(isinstance(reply, (ReplyError, ShardpulseError)) for reply in replies)
     if not sound and any(isinstance(reply, ReplyError) for reply in replies):
-        replies = cluster.gather(question.commands)  # it has moved, or is on its way
+        replies = cluster.gather(question.commands)  # it has moved, or is being moved
     commit, applied, *records = replies
     if not commit and not applied:
         commit = _NEVER

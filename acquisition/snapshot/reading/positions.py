@@ -16,9 +16,9 @@ from acquisition.snapshot.visibility.roster import KEPT, LOST
 from acquisition.wire import keys, position
 from acquisition.wire.layout import Layout
 
-_MOST_REASONS = 3  #: that a reading names where no partition can be read
+_MOST_REASONS = 3  #: named by a reading if no partition can be read
 
-#: A position record (acquisition.wire.position); ``counts`` is what this module does not look at.
+#: A position record (acquisition.wire.position); ``counts`` are fields not used in this module.
 POSITION = np.dtype(
     [
         ("version", "u1"), ("flags", "u1"), ("gaps", "<u2"), ("interval", "<f4"), ("epoch", "<u8"),
@@ -28,7 +28,7 @@ POSITION = np.dtype(
 
 
 def positions_of(data: Sequence[bytes]) -> tuple[npt.NDArray[np.void], npt.NDArray[np.bool_]]:
-    """Position records of dtype POSITION (N,), and which of them are sound and of this version."""
+    """Position records of dtype POSITION (N,), and a mask of those that are valid and of this version."""
     size = POSITION.itemsize
     whole = np.fromiter(map(len, data), np.intp, len(data)) == size
     if not whole.all():
@@ -38,21 +38,21 @@ def positions_of(data: Sequence[bytes]) -> tuple[npt.NDArray[np.void], npt.NDArr
 
 
 def are_positions(records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """Boolean mask of POSITION records that are sound and of this version, shape (N,)."""
+    """Boolean mask of POSITION records that are valid and of this version, shape (N,)."""
     counts = records["counts"].max(axis=1, initial=0) | records["sequence"]
     good = (records["version"] == position.VERSION) & (counts < position.MOST)
     good &= np.isfinite(records["wall"]) & (records["interval"] >= 0) & np.isfinite(records["interval"])
     return np.asarray(good)
 
 
-#: Answers which of these members of one partition have expired, or were forgotten on purpose.
+#: Returns which of these members of one partition have expired, or were forgotten on purpose.
 Dormant = Callable[[Sequence[Member]], Set[Member]]
 
 
 class Held(NamedTuple):
-    """Held reply of a partition: ``members`` in the order of their position records ``data``; ``error`` if
-    this is what it answered before and now it cannot be reached; ``damaged`` are fields that are no member's. The last
-    ``lost`` members were there a moment ago; their positions are those of then."""
+    """Kept reply of a partition: ``members`` in the order of their position records ``data``; ``error`` if
+    this is an earlier answer and now it cannot be reached; ``damaged`` are fields that belong to no member. The last
+    ``lost`` members were there a moment ago, with their positions of then."""
 
     members: Sequence[Member]
     data: Sequence[bytes]
@@ -61,7 +61,7 @@ class Held(NamedTuple):
     lost: int = 0
 
     def errors(self, first: int) -> dict[int, ShardpulseError]:
-        """Why positions are not of this reading, by row; its own begin at ``first``."""
+        """Why positions are not of this reading, by row; its own rows begin at ``first``."""
         if self.error is not None:
             return dict.fromkeys(range(first, first + len(self.data)), self.error)
         return dict.fromkeys(range(first + len(self.data) - self.lost, first + len(self.data)), LOST)
@@ -70,8 +70,8 @@ class Held(NamedTuple):
 class PositionTable(NamedTuple):
     """All positions side by side, in the order of partitions: arrays (M,).
 
-    ``hosts`` uint64, ``sets`` uint32, ``data`` the records as they are, ``records`` of dtype
-    ``POSITION``; ``known`` is False where a record is invalid, is of another version, or is not of this
+    ``hosts`` uint64, ``sets`` uint32, ``data`` the raw records, ``records`` of dtype
+    ``POSITION``; ``known`` is False if a record is invalid, of another version, or not from this
     reading, with ``errors`` by row.
     """
 
@@ -100,7 +100,7 @@ class PositionTable(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """The members of all partitions: the same ones, as long as nobody comes or goes."""
+    """Members of all partitions: unchanged as long as none comes or goes."""
 
     partitions: list[Sequence[Member]]
     members: list[Member]
@@ -109,7 +109,7 @@ class _Order(NamedTuple):
 
 
 class _Even(NamedTuple):
-    """All partitions have answered these ``fields``, so many each, and all are members."""
+    """All partitions have answered these ``fields``, each this many, and all are members."""
 
     sizes: list[int]
     fields: list[bytes]
@@ -119,14 +119,14 @@ class PositionReader:
     """Reads the applied positions of all partitions.
 
     It remembers the positions of a partition, so that its hosts stay in the snapshot as late
-    when the partition's shard cannot be reached, or has come back empty.
+    if the partition's shard cannot be reached, or has come back empty.
     """
 
     def __init__(self, layout: Layout) -> None:
         self._tags = layout.tags
         self._fields: dict[str, tuple[list[bytes], Held]] = {}
         self._even: _Even | None = None
-        self._newest: Sequence[bytes] = ()  #: the records that were answered since ``_fields`` were, all as before
+        self._newest: Sequence[bytes] = ()  #: records answered since ``_fields`` were, all unchanged
         self._order = _Order([], [], np.empty(0, np.uint64), np.empty(0, np.uint32))
 
     def take(
@@ -135,10 +135,10 @@ class PositionReader:
         now: float,
         dormant: Dormant = lambda _: frozenset(),
     ) -> tuple[PositionTable, list[ShardpulseError]]:
-        """Table of the positions in the replies of all partitions to HGETALL, and the errors that are no member's own.
+        """Table of the positions in the replies of all partitions to HGETALL, and the errors of no single member.
         ``dormant`` is asked only for members that are gone.
 
-        Raises one of all shards' words when no partition can be read, PermissionRefused where any of them refuses.
+        Raises the error of one shard if no partition can be read, PermissionRefused if any of them refuses.
         """
         if (data := self._as_before(replies)) is not None:
             self._newest = data
@@ -147,7 +147,7 @@ class PositionReader:
         answers = [value_of(reply) for reply in replies]
         failures = {str(answer): answer for answer in answers if isinstance(answer, ShardpulseError)}
         if failures and all(isinstance(answer, ShardpulseError) for answer in answers):
-            # of two shards, one is gone and the other says that there is no majority
+            # of two shards, one is gone and the other reports the lack of a majority
             first = next((each for each in answers if isinstance(each, PermissionRefused)), answers[0])
             raise type(first)("; ".join([*failures][:_MOST_REASONS]))
         unseen = [tag for tag, answer in zip(self._tags, answers, strict=True) if self._is_unseen(tag, answer)]
@@ -167,7 +167,7 @@ class PositionReader:
         return self._table(order, data, records, known, wrong), errors
 
     def _as_before(self, replies: Sequence[Any]) -> list[bytes] | None:
-        """The records of all members, if these are who they were."""
+        """Records of all members, if these are unchanged."""
         even = self._even
         if even is None or any(type(reply) is not list for reply in replies) or list(map(len, replies)) != even.sizes:
             return None
@@ -192,7 +192,7 @@ class PositionReader:
         self, tag: str, answer: list[bytes] | ShardpulseError, now: float,
         dormant: Dormant,
     ) -> Held:  # fmt: skip
-        """Positions of a partition: of this reading, or of an earlier one."""
+        """Positions of a partition: from this reading, or an earlier one."""
         fields, known = self._fields.get(tag, ([], Held((), (), None, ())))
         if isinstance(answer, ShardpulseError):
             return known._replace(error=answer)
@@ -204,7 +204,7 @@ class PositionReader:
         return held
 
     def _is_unseen(self, tag: str, answer: object) -> bool:
-        """Whether this reader does not know, and has never known, who the hosts of a partition are."""
+        """Whether this reader does not know, and has never known, the hosts of a partition."""
         return isinstance(answer, ShardpulseError) and tag not in self._fields
 
     def _ordered(self, partitions: list[Sequence[Member]]) -> _Order:
@@ -222,7 +222,7 @@ def _unseen(count: int, partitions: int) -> ShardError:
 
 
 def _members(tag: str, answer: list[bytes]) -> Held:
-    """The members that a partition names, with their records."""
+    """Members named by a partition, with their records."""
     members, data, damaged = [], [], []
     for field, record in zip(answer[::2], answer[1::2], strict=True):
         member = _member(tag, field)
@@ -244,7 +244,7 @@ def dormant_of(cluster: Cluster, members: Sequence[Member]) -> Set[Member]:
 
 
 def _with_lost(found: Held, before: Held, now: float, dormant: Dormant) -> Held:
-    """The same with those that are gone, and were heard a moment ago: their shard has lost them."""
+    """The reply with those members that are gone although present a moment ago: their shard has lost them."""
     there = set(found.members)
     gone = [pair for pair in zip(before.members, before.data, strict=True) if pair[0] not in there]
     lost = [(member, data) for member, data in gone if _is_recent(data, now)]

@@ -1,7 +1,7 @@
-"""Records of members, read in few commands and judged by the tick that is due.
+"""Records of members, read in few commands and compared with the due tick.
 
-Every command touches one partition; ``Cluster.gather`` sends one pipeline to each shard. What a shard cannot answer
-comes back as the error that it is, so that it hides nothing else.
+Every command touches one partition; ``Cluster.gather`` sends one pipeline to each shard. A failure of a shard
+is returned as an error value, so that it hides nothing else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from acquisition.wire.records import smoothed
 
 #: Enough of a record for its header, the decision inputs of a host and its id, or the ids of 1,024 entities.
 _HEAD_BYTES = smoothed.HEADER_SIZE + 8 * 1024
-_LOOKED_EVERY = 1.0  #: seconds between two looks for names that are old
+_LOOKED_EVERY = 1.0  #: seconds between two checks for old names
 
 
 def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list[Value]:
-    """The records of (member, slot) pairs, in order; pairs of one partition must be adjacent."""
+    """Records of (member, slot) pairs, in order; pairs of one partition must be adjacent."""
     groups: list[tuple[str, list[str]]] = []
     for member, slot in wanted:
         if not groups or groups[-1][0] != member.tag:
@@ -38,7 +38,7 @@ def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list
     values: list[Value] = []
     for (_, names), reply in zip(groups, replies, strict=True):
         if isinstance(reply, ReplyError) and str(reply).startswith("TRYAGAIN"):
-            # the partition is on its way to another shard: part of its keys are here, part there
+            # the partition is being moved to another shard: its keys are partly here, partly there
             values += map(value_of, cluster.gather([(name, ("GET", name)) for name in names]))
         elif isinstance(reply, list):
             values += reply
@@ -50,7 +50,7 @@ def read_records(cluster: Cluster, wanted: Sequence[tuple[Member, int]]) -> list
 def read_heads(
     cluster: Cluster, wanted: Sequence[tuple[Member, int]]
 ) -> list[tuple[smoothed.Head, bytes] | ShardpulseError | None]:
-    """Header and ids alone of the records of (member, slot) pairs; None where there is no record."""
+    """Only header and ids of the records of (member, slot) pairs; None if there is no record."""
     names = [f"{member.prefix}{slot}" for member, slot in wanted]
     replies = cluster.gather([(name, ("GETRANGE", name, 0, _HEAD_BYTES - 1)) for name in names])
     heads: list[tuple[smoothed.Head, bytes] | ShardpulseError | None] = []
@@ -73,9 +73,9 @@ def read_heads(
 
 
 def read_recent(cluster: Cluster, layout: Layout, owners: Sequence[Owner]) -> dict[Owner, RecentTable]:
-    """The recent values of resource sets; those that cannot be read, are damaged, or have none, are absent.
+    """Recent values of resource sets; those that cannot be read, are damaged, or have none, are absent.
 
-    Raises ShardError when no shard answers at all.
+    Raises ShardError if no shard answers at all.
     """
     names = [keys.recent(layout.tag_of(host), host, resource_set) for host, resource_set in owners]
     replies = cluster.gather([(name, ("GET", name)) for name in names])
@@ -94,12 +94,12 @@ class Due(NamedTuple):
     keep_ticks: int
 
     def tick(self, interval: float) -> int:
-        """The newest tick of an interval that must be there."""
+        """The newest tick of an interval that must have arrived."""
         return ticks.coherent_tick(self.now, interval, ticks.usable_grace(self.grace, interval, self.keep_ticks))
 
 
 def begin(member: Member, place: Place) -> Block:
-    """The block of a member, late until a record is found; with a reason when none is to be looked for."""
+    """Block of a member, late until a record is found; with a reason if none is wanted."""
     block = Block(member.host, member.resource_set, place.position)
     if place.error is not None:
         block.delay = str(place.error)
@@ -113,10 +113,10 @@ def begin(member: Member, place: Place) -> Block:
 
 
 def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # noqa: ARG001 - one signature for all
-    """Give ``block`` the values of exactly ``tick``, or the reason why it has none.
+    """Set the values of ``block`` to those of exactly ``tick``, or the reason it has none.
 
-    A record that was made more than an interval before its own tick began comes from a host
-    whose clock is ahead: its number says nothing about when it was sampled.
+    A record made more than an interval before its own tick began comes from a host
+    whose clock is ahead: the tick number does not show when it was sampled.
     """
     head = _head(block, value, tick)
     if head is None or block.position is None:
@@ -132,7 +132,7 @@ def judge_coherent(block: Block, value: Value, tick: int, due: Due) -> None:  # 
 
 
 def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
-    """Give ``block`` its newest values; it is current when it is not behind what is due.
+    """Set the newest values of ``block``; it is current if it is not behind the due tick.
 
     A record newer than the position, of the same epoch, was committed between the two reads.
     """
@@ -152,14 +152,14 @@ def judge_latest(block: Block, value: Value, tick: int, due: Due) -> None:
 
 
 def judge_newest(block: Block, value: Value, tick: int, due: Due) -> None:
-    """The same, but a host whose clock is ahead is late: the number of its tick says nothing."""
+    """As ``judge_latest``, but a host whose clock is ahead is late: the number of its tick has no meaning."""
     judge_latest(block, value, tick, due)
     if block.state == CURRENT and block.filtered < (block.tick - 1) * block.interval:
         block.state, block.delay = LATE, f"the host's clock is {block.wall - block.filtered:.1f} s ahead"
 
 
 def remember(block: Block, value: Value) -> None:
-    """Keep the newest record of a block without values as evidence of what was."""
+    """Keep the newest record of a block without values as evidence of the past."""
     if not isinstance(value, bytes) or block.position is None:
         return
     try:
@@ -171,7 +171,7 @@ def remember(block: Block, value: Value) -> None:
 
 
 def explain_delay(block: Block) -> None:
-    """Say so when a late block's samples do arrive, but long after their time."""
+    """Note in a late block that its samples do arrive, but long after their time."""
     delay = block.filtered - block.wall
     if delay > 2 * block.interval:
         block.delay += f"; samples arrive {delay:.1f} s late (clock or backlog)"
@@ -213,23 +213,23 @@ def _absence(newest: int, tick: int, same: str = "is of an older epoch") -> str:
 
 
 class Naming:
-    """The names that a reader knows, and those that its next reading asks for. One reader uses it."""
+    """The names known to a reader, and those requested by its next reading. For one reader."""
 
     def __init__(self) -> None:
         self._cache = NamesCache()
         self._looked = 0.0
-        self._outdated: dict[Member, None] = {}  #: in the order in which they were found
+        self._outdated: dict[Member, None] = {}  #: in the order found
 
     def renew(self, cluster: Cluster, now: float) -> list[ShardpulseError]:
-        """Ask for what the readings before have left to this one. Answers which tables are damaged."""
+        """Read the names left over by earlier readings. Returns which tables are damaged."""
         members, self._outdated = list(self._outdated), {}
         return self._ask(cluster, members, now)
 
     def name(
         self, cluster: Cluster, begun: Sequence[Begun], taken: Sequence[Begun], now: float, whole: bool
     ) -> list[str]:
-        """Name all blocks; what has no names yet, or old ones, is asked for if it is taken: at once, or where the
-        reading is ``whole`` and the next one will do, with that. Answers which tables are damaged."""
+        """Name all blocks; missing and old names of taken ones are read: at once, or, if the
+        reading is ``whole`` and the next one will do, with that. Returns which tables are damaged."""
         wanted: list[Member] = []
         for member, block in taken:
             schema = block.schema if block.has_values or block.head else None
@@ -245,11 +245,11 @@ class Naming:
         return [str(error) for error in errors]
 
     def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
-        """Known names of each member: for the same members the same sequence, as long as nothing else is known."""
+        """Known names of each member: for the same members the same sequence, as long as nothing has changed."""
         return self._cache.all_of(members)
 
     def note_outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> None:
-        """Have the next reading ask for those of these names that are old; once a second."""
+        """Schedule the old ones of these names for the next reading; once a second."""
         if not 0.0 <= now - self._looked < _LOOKED_EVERY:
             self._looked = now
             self._outdated |= dict.fromkeys(self._cache.outdated(members, names, now))
@@ -260,11 +260,11 @@ class Naming:
         return names is not None and (not block.has_values or names.knows(block.raw_ids, block.schema))
 
     def forget(self, present: set[Owner]) -> None:
-        """Let go of the names of all but these."""
+        """Forget the names of all but these."""
         self._cache.forget(present)
 
     def _ask(self, cluster: Cluster, members: Sequence[Member], now: float) -> list[ShardpulseError]:
-        """Take the tables of members; those that are damaged, or may not be read, are reported, and change nothing."""
+        """Process the tables of members; damaged or unreadable ones are reported, and change nothing."""
         if not members:
             return []
         errors: list[ShardpulseError] = []

@@ -4,22 +4,22 @@
 
     made = before + applied + lost + pending          in samples, at every moment
 
-    made      the probe's count of what it made: its status record, or the newest applied frame,
+    made      the probe's count of samples made: its status record, or the newest applied frame,
               whichever is newer
-    before    made before the first frame that the filter's record knows of
-    applied   the filter's count of what it applied
-    lost      the filter's count of what the probe had given up when it was missed, and what the probe
-              has given up since and the filter has read past
+    before    made before the first frame known to the filter's record
+    applied   the filter's count of applied samples
+    lost      the filter's count of samples the probe had given up when they were missed, and samples
+              given up since by the probe that the filter has read past
     pending   made - what the probe had made with the applied frame: in the probe's ring, or in the stream
 
-Status and position are read at different moments while data flows. No reading order is needed:
-a probe's count in an epoch only grows with its sequence numbers, so every (sequence, made) that
-any record mentions is a point of one curve that never falls. What lies off that curve
+Status and position are read at different moments while data flow. No reading order is needed:
+a probe's count in an epoch only grows with its sequence numbers, so every (sequence, made) in
+any record is a point of one curve that never falls. A point off that curve
 contradicts the rest, whenever it was read. And made = before + applied + lost must hold within
 each position by itself, since there ``made`` is the probe's count and the others are the filter's.
 
-What is gone from the stream and still held in the ring is pending, for it will be sent again;
-``missing`` says how much that is. A host whose probe is silent may have made more than is known.
+Samples gone from the stream but still in the ring are pending, for they will be sent again;
+``missing`` is their number. A host with a silent probe may have made more than is known.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from acquisition.wire.position import Position
 from acquisition.wire.status import SetStatus
 from acquisition.wire.stream_id import is_before
 
-REPORTED = "reported"  #: the probe's own account is here and of now
-SILENT = "silent"  #: it is here, and too old: what was made since is unknown
-ABSENT = "absent"  #: it is not here: ``made`` is what the filter knows of, what is pending is unknown
-DAMAGED = "damaged"  #: what lies in its place is not a record
-ENDED = "ended"  #: the probe stopped in order, and all that it made has been read by the filter
-RENUMBERED = "renumbered"  #: it is of another epoch than what the filter has read since: as if absent
+REPORTED = "reported"  #: the probe's own account is present and current
+SILENT = "silent"  #: it is present, but too old: samples made since are unknown
+ABSENT = "absent"  #: it is absent: ``made`` is what the filter knows, pending samples are unknown
+DAMAGED = "damaged"  #: the value in its place is not a record
+ENDED = "ended"  #: the probe stopped in order, and the filter has read everything it made
+RENUMBERED = "renumbered"  #: it is of an earlier epoch than what the filter has read since: as if absent
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """Counts of one account, or sums over many, in samples unless it says frames.
+    """Counts of one account, or sums over many, in samples unless called frames.
 
     ``missing``, ``unsent`` are parts of ``pending``: read past by the filter without being applied,
     and not yet acknowledged by a shard. ``dropped`` and ``shed`` are the probe's own counts, since its
-    start, of what it gave up before it knew it applied (its ring was full, or no filter could read
-    the frame), and of what it did not send because more is made than the pipeline takes. ``gaps``
-    counts gaps of unknown size (power cuts of the host, rings that were deleted).
+    start, of samples given up before they were known to be applied (its ring was full, or no filter could read
+    the frame), and of samples not sent because more is made than the pipeline takes. ``gaps``
+    counts gaps of unknown size (power cuts of the host, deleted rings).
     """
 
     made: int
@@ -74,23 +74,23 @@ class Account(Counts, frozen=True, kw_only=True):
     contradictions between the counts, in words."""
 
     host: int
-    host_name: str  #: "" while the probe's own account is not here
+    host_name: str  #: "" while the probe's own account is absent
     resource_set: int
     report: str  #: REPORTED, SILENT, ABSENT, DAMAGED, ENDED, RENUMBERED
     report_age: float | None  #: seconds
     epoch: int
     lost_frames: int
     go_backs: int
-    sheds: bool  #: its probe sheds frames at this time
-    contested: bool  #: a second sender uses the name of its host at this time
-    misnamed: bool  #: its table gives its host the name of another one
+    sheds: bool  #: its probe sheds frames now
+    contested: bool  #: a second sender uses the name of its host now
+    misnamed: bool  #: its table gives its host the name of another host
     wall: float
     interval: float
     faults: tuple[str, ...] = ()
 
     @property
     def difference(self) -> int:
-        """Made less what became of it: above 0 samples that vanished uncounted, below 0 samples counted twice."""
+        """Samples made minus those accounted for: above 0 samples that vanished uncounted, below 0 counted twice."""
         return self.made - self.before - self.applied - self.lost - self.pending
 
     @property
@@ -100,17 +100,17 @@ class Account(Counts, frozen=True, kw_only=True):
 
     @property
     def balanced(self) -> bool:
-        """The counts agree. Loss that is counted does not disturb the balance."""
+        """Whether the counts agree. Counted loss does not disturb the balance."""
         return not self.faults
 
     @property
     def known(self) -> bool:
-        """Whether everything that was made is known, and with it what is pending."""
+        """Whether the number of samples made is known, and so the pending ones."""
         return self.report in (REPORTED, ENDED)
 
 
 class Source(NamedTuple):
-    """Host of an account, and what is known of the probe's status record."""
+    """Host of an account, and knowledge of the probe's status record."""
 
     host: int
     host_name: str
@@ -119,14 +119,14 @@ class Source(NamedTuple):
     report_age: float | None
 
 
-#: A point of the curve: what it is, sequence number, samples made with it and all before it.
+#: A point of the curve: description, sequence number, samples made with it and all before it.
 _Point = tuple[str, int, int]
 
 
 def balance(source: Source, sent: SetStatus | None, done: Position | None, cursor: bytes) -> Account:
-    """The account of one resource set. ``cursor`` was read before ``done``, or with it.
+    """Account of one resource set. ``cursor`` was read before ``done``, or with it.
 
-    Of two epochs the newer is the one that was seen later in the stream: when the filter has read past
+    Of two epochs the newer is the one seen later in the stream: if the filter has read past
     all of the status, its own; else the status's, of which nothing was applied yet.
     """
     gaps = done.gaps if done is not None else 0
@@ -176,8 +176,8 @@ def balance(source: Source, sent: SetStatus | None, done: Position | None, curso
 
 
 def _unknown(sent: SetStatus | None) -> Position:
-    """Stand-in for a position that is not there. If the probe has read one, what its ring no longer holds was applied
-    before (or dropped: ``_lost_before``); the filter's counts of it are gone, which is no loss of samples."""
+    """Stand-in for a missing position. If the probe has read one, samples no longer in its ring were applied
+    before (or dropped: ``_lost_before``); the filter's counts of them are gone, which is no loss of samples."""
     if sent is None:
         return Position(0, 0, 0, 0.0, 0.0)
     if not sent.applied or sent.floor_samples < 0:
@@ -187,9 +187,9 @@ def _unknown(sent: SetStatus | None) -> Position:
 
 
 def _given_up(sent: SetStatus, known: Position, cursor: bytes) -> int:
-    """Samples that are neither in the ring nor in the stream and that the filter does not know of.
+    """Samples neither in the ring nor in the stream and unknown to the filter.
 
-    What the probe dropped had been sent by then, or never will be. So nothing of it can come any more when
+    Samples dropped by the probe had been sent by then, or never will be. So none of them can arrive any more when
     the filter has read past the newest acknowledged entry and no older frame is on its way unacknowledged.
     """
     first_missing = sent.floor if sent.next < 0 else min(sent.floor, sent.next)
@@ -199,20 +199,20 @@ def _given_up(sent: SetStatus, known: Position, cursor: bytes) -> int:
 
 
 def _adrift(sent: SetStatus, known: Position) -> int:
-    """Samples that the ring no longer holds and the filter has not applied: in the stream, or nowhere."""
+    """Samples no longer in the ring and not applied by the filter: in the stream, or nowhere."""
     return max(0, sent.floor_samples - known.made)
 
 
 def _lost_before(sent: SetStatus, known: Position) -> int:
-    """The part of ``before`` that the ring gave up without knowing it applied: a filter that hears of an
-    epoch late (its shard was down for longer than the ring holds) cannot distinguish it from what was applied.
-    At most: what was applied and dropped within one reading of the positions is counted as lost here."""
+    """The part of ``before`` that the ring gave up without knowing it applied: a filter that learns of an
+    epoch late (its shard was down for longer than the ring holds) cannot distinguish it from applied samples.
+    An upper bound: samples applied and dropped within one reading of the positions count as lost here."""
     on_its_way = max(0, sent.made - known.made)
     return max(0, min(known.before, sent.dropped_samples + sent.shed_samples - known.lost - on_its_way))
 
 
 def _missing(sent: SetStatus, known: Position, cursor: bytes) -> int:
-    """Samples that the filter has read past without applying them, and that the ring still holds."""
+    """Samples that the filter has read past without applying them, and that are still in the ring."""
     if not _has_passed(cursor, sent):
         return 0
     return max(0, sent.sent_samples - max(known.made, sent.floor_samples))
@@ -243,7 +243,7 @@ def _uncounted(account: Account) -> list[str]:
 
 
 def _off_the_curve(sent: SetStatus | None, known: Position) -> list[str]:
-    """Pairs of counts that no probe can have had, one after the other."""
+    """Pairs of counts that no probe can have had one after the other."""
     points: list[_Point] = [("the start of the epoch", 0, 0), ("the newest applied frame", known.sequence, known.made)]
     if sent is not None:
         points += [

@@ -1,10 +1,10 @@
 """Records of the books: cursors, applied positions, the probes' own accounts.
 
-Of each partition all are read in one transaction. A partition that moves between two shards or fails over meanwhile is
-read again, so none of its records is older than another one. Only while the keys of a partition lie on two shards they
-are read one by one, cursor first; the balance holds then as well (``acquisition.snapshot.reconcile.balance``).
+All records of a partition are read in one transaction. A partition that moves between two shards or fails over
+meanwhile is read again, so none of its records is older than another. Only while the keys of a partition are on two
+shards are they read singly, cursor first; the balance holds then as well (``acquisition.snapshot.reconcile.balance``).
 
-Records may hold anything: what cannot be decoded becomes a line in ``problems``, with its key.
+Records may hold anything: one that cannot be decoded becomes a line in ``problems``, with its key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STATUS = re.compile(rb"status:\{([^{}]+)\}:([0-9a-f]{16})")
 
 
 class PartitionRecords(NamedTuple):
-    """Records that one transaction found; replies are checked later. ``statuses`` are pairs of record and PTTL."""
+    """Records from one transaction; replies are checked later. ``statuses`` are pairs of record and PTTL."""
 
     commit: Any
     applied: Any
@@ -39,10 +39,10 @@ class PartitionRecords(NamedTuple):
 def hosts_with_status(
     cluster: Cluster, layout: Layout, problems: list[str], missing: dict[str, ShardpulseError]
 ) -> dict[str, set[int]]:
-    """The hosts that have a status record, applied or not, by tag: SCAN on every shard that owns slots.
+    """Hosts with a status record, applied or not, by tag: SCAN on every shard that owns slots.
 
-    A shard that does not answer is passed over: its partitions turn out to be unreadable later. Of one that refuses
-    only that they turn out to be ``missing`` here.
+    A shard that does not answer is skipped: its partitions turn out to be unreadable later. Only
+    those of one that refuses are added to ``missing`` here.
     """
     hosts: dict[str, set[int]] = {tag: set() for tag in layout.tags}
     names, refusals = _status_keys(cluster)
@@ -86,7 +86,7 @@ def _status_keys(cluster: Cluster) -> tuple[set[bytes], dict[Address, Permission
 
 
 def read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str, PartitionRecords]:
-    """Each partition in one transaction; those that are on the move again, and one by one in the end."""
+    """Each partition in one transaction; those being moved again, and finally one by one."""
     found: dict[str, PartitionRecords] = {}
     refused: dict[str, set[int]] = {}
     waiting = dict(hosts)
@@ -103,7 +103,7 @@ def read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str
         for tag, members in waiting.items():
             answers = [next(replies) for _ in range(len(_questions(tag, members)) + 2)]
             if any(isinstance(each, ReplyError) and _is_refusal(each) for each in answers):
-                refused[tag] = members  # something of it: the rest one by one
+                refused[tag] = members  # part of it: the rest one by one
             elif isinstance(answers[-1], list):
                 found[tag] = _partition(answers[-1], sorted(members))
             elif isinstance(answers[-1], ReplyError):
@@ -120,7 +120,7 @@ def read_partitions(cluster: Cluster, hosts: Mapping[str, set[int]]) -> dict[str
 
 
 def _questions(tag: str, members: Iterable[int]) -> list[tuple[Any, ...]]:
-    """The cursor first: what a later reading finds applied is at least as new."""
+    """The cursor first: positions read later are at least as new."""
     questions: list[tuple[Any, ...]] = [("GET", keys.commit(tag)), ("HGETALL", keys.applied(tag))]
     for host in sorted(members):
         questions += [("GET", keys.status(tag, host)), ("PTTL", keys.status(tag, host))]
@@ -133,7 +133,7 @@ def _partition(answers: Sequence[Any], members: Sequence[int]) -> PartitionRecor
 
 
 def read_statuses(cluster: Cluster, layout: Layout, hosts: Sequence[int]) -> dict[int, tuple[Any, Any]]:
-    """The status records of hosts that had none a moment ago."""
+    """Status records of hosts that had none a moment ago."""
     if not hosts:
         return {}
     names = [keys.status(layout.tag_of(host), host) for host in hosts]
@@ -148,7 +148,7 @@ def read_dormant(
     problems: list[str],
     missing: dict[str, ShardpulseError],
 ) -> dict[tuple[int, int], Position]:
-    """Where sets stood that were silent for so long that the filter has forgotten them."""
+    """Last positions of sets that were silent for so long that the filter has forgotten them."""
     if not forgotten:
         return {}
     names = [keys.dormant(layout.tag_of(host)) for host, _ in forgotten]
@@ -164,7 +164,7 @@ def read_dormant(
 
 
 def failure_of(reply: Any) -> ShardpulseError | None:
-    """Why a shard did not answer, cannot now, or does not to this user; None for what it answered."""
+    """Why a shard did not answer, cannot now, or refuses this user; None for an answer."""
     if isinstance(reply, ReplyError):
         error = error_for(reply)
         return None if isinstance(error, ShardError) else error
@@ -206,8 +206,8 @@ def positions_in(key: str, tag: str, rows: Any, layout: Layout, problems: list[s
 def report_in(
     host: int, layout: Layout, data: Any, left: Any, problems: list[str], silent_after: float, now: float
 ) -> tuple[Source, Status | None]:
-    """Status record of a probe, and how far it can be relied on. ``left`` is the milliseconds that the record has to
-    live: its age by the shard's clock, whatever the host's clock says."""
+    """Status record of a probe, and how far it can be relied on. ``left`` is the remaining lifetime of the record in
+    milliseconds, which gives its age by the shard's clock, independent of the host's."""
     where = keys.status(layout.tag_of(host), host)
     nothing = Source(host, "", 0, ABSENT, None)
     if data is None:
@@ -223,11 +223,11 @@ def report_in(
     expires = isinstance(left, int) and left >= 0
     age = max(0.0, status.EXPIRE_SECONDS - left / 1000.0 if expires else now - record.wall)
     every = record.rest.get("position_interval", 0.0)
-    if isinstance(every, int | float) and 0.0 < every < status.EXPIRE_SECONDS:  # a probe that says so reports rarely
+    if isinstance(every, int | float) and 0.0 < every < status.EXPIRE_SECONDS:  # this probe reports rarely
         silent_after = max(silent_after, 3.0 * every)
     return Source(host, record.host_name, 0, SILENT if age > silent_after else REPORTED, age), record
 
 
 def shown(data: object) -> str:
-    """Bytes that may be anything, for a message: short and without control characters."""
+    """Arbitrary bytes for a message: short and without control characters."""
     return repr(data[:60] if isinstance(data, bytes) else data)[:80]

@@ -1,4 +1,4 @@
-"""Books: what all probes made against what became of it, for all hosts."""
+"""Books: samples made by all probes against their fate, for all hosts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from acquisition.wire.status import Status
 
 __all__ = ["SILENT_SECONDS", "Account", "Books", "Totals", "name_of", "read", "read_books", "read_status", "totals"]
 
-#: A probe that has not written its account for so long is silent (it writes every two seconds).
+#: A probe that has not written its account for this long is silent (it writes every two seconds).
 SILENT_SECONDS = 10.0
 
 
 class Books(NamedTuple):
-    """``problems`` are records in the shards that are none, each with its key: the accounts that they
-    belong to cannot be proven. ``unreadable`` are partitions that no shard answered for, by tag:
-    books with a part missing must not look balanced; ``refusals`` are those of the reasons that are a shard's
-    refusal to let this user read. ``rejected`` counts rejected entries.
+    """``problems`` are invalid records in the shards, each with its key: the accounts they
+    belong to cannot be proven. ``unreadable`` are partitions without an answer from a shard, by tag:
+    books with a part missing must not look balanced; ``refusals`` are those of the reasons by which a
+    shard refuses this user. ``rejected`` counts rejected entries.
 
-    Of a set that was silent for so long that the filter has forgotten it (``[filter] expire_seconds``), the
-    account stays as it was until its probe's own expires as well."""
+    The account of a set that was silent for so long that the filter has forgotten it (``[filter] expire_seconds``)
+    stays unchanged until its probe's own expires as well."""
 
     accounts: list[Account]
     cursors: dict[str, bytes]
@@ -51,19 +51,19 @@ class Books(NamedTuple):
 
     @property
     def balanced(self) -> bool:
-        """Every part could be read, and all counts agree."""
+        """Whether every part could be read, and all counts agree."""
         return not (self.problems or self.unreadable) and all(account.balanced for account in self.accounts)
 
     @property
     def faults(self) -> list[str]:
-        """Everything that keeps the books from balancing, in words."""
+        """Everything that keeps the books from balancing, as text."""
         named = [f"{name_of(row)}: {fault}" for row in self.accounts for fault in row.faults]
         return named + self.problems + [f"partition {tag}: {reason}" for tag, reason in self.unreadable.items()]
 
 
 class Totals(Counts, frozen=True, kw_only=True):
-    """Sums over ``accounts``. ``unbalanced``, ``unreported`` and ``silent`` count some of these: what the last two made
-    since their last report is unknown."""
+    """Sums over ``accounts``. ``unbalanced``, ``unreported`` and ``silent`` count some of these: samples the last two
+    made since their last report are unknown."""
 
     accounts: int
     duplicated: int
@@ -75,10 +75,10 @@ class Totals(Counts, frozen=True, kw_only=True):
 def read(
     cluster: Cluster, layout: Layout, silent_after: float = SILENT_SECONDS, wall: Callable[[], float] = time.time
 ) -> Books:
-    """The books of all hosts that have a status record or an applied position.
+    """Books of all hosts with a status record or an applied position.
 
-    Shards that do not answer, or refuse, and records that are none are named in the answer. Raises ShardError when no
-    partition can be read, PermissionRefused where any shard refuses then.
+    Shards that do not answer or refuse, and invalid records, are named in the result. Raises ShardError if no
+    partition can be read, PermissionRefused if any shard refuses then.
     """
     problems: list[str] = []
     missing: dict[str, ShardpulseError] = {}
@@ -125,8 +125,8 @@ def read(
 
 
 def read_books(cluster: Cluster, layout: Layout) -> list[Account]:
-    """The accounts alone. Raises ShardError or TemporaryError when a shard does not answer, or
-    answers with something unexpected, PermissionRefused when one refuses; single invalid records count
+    """The accounts alone. Raises ShardError or TemporaryError if a shard does not answer, or
+    sends an unexpected answer, PermissionRefused if one refuses; single invalid records count
     as absent."""
     books = read(cluster, layout)
     for reason in (*books.refusals, *books.unreadable.values()):
@@ -135,7 +135,7 @@ def read_books(cluster: Cluster, layout: Layout) -> list[Account]:
 
 
 def read_status(cluster: Cluster, layout: Layout, host: int) -> Status | None:
-    """The status record of one host, or None. Raises FrameError when it is damaged."""
+    """Status record of one host, or None. Raises FrameError if it is damaged."""
     key = keys.status(layout.tag_of(host), host)
     data = cluster.call(key, "GET", key)
     return None if data is None else status.decode(data)
@@ -155,7 +155,7 @@ def totals(accounts: Iterable[Account]) -> Totals:
 
 
 def name_of(account: Account) -> str:
-    """Host and resource set of an account for people: ids in hexadecimal where names are unknown."""
+    """Readable host and resource set of an account: ids in hexadecimal if names are unknown."""
     return f"host {account.host_name or format(account.host, '016x')} set {account.resource_set:08x}"
 
 
@@ -170,7 +170,7 @@ def _accounts(
     for host, number in sorted(members | set(positions)):
         source, record = reports.get(host, (Source(host, "", 0, ABSENT, None), None))
         sent = record.sets.get(number) if record is not None else None
-        if record is not None and sent is None:  # a resource set that this probe does not watch any more
+        if record is not None and sent is None:  # a resource set no longer watched by this probe
             source = source._replace(report=ABSENT)
         tag = layout.tag_of(host)
         if tag in cursors:

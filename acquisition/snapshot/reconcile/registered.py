@@ -1,6 +1,6 @@
 """Registered readers of the raw streams beside the filter, and their progress.
 
-They include the archivers of each partition and what the archive has of each host.
+They include the archivers of each partition and the archive's progress for each host.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from acquisition.wire.archived import Archived
 from acquisition.wire.layout import Layout
 from acquisition.wire.readers import Reader
 
-ARCHIVE = "archive"  #: the name of the archivers' claims
+ARCHIVE = "archive"  #: name of the archivers' claims
 
 
 class Registered(NamedTuple):
-    """A reader of all its partitions together. ``behind_seconds`` is of the partition that it has read least of;
-    ``expired`` partitions are those in which nothing waits for it any more. Then come samples, ``processes``: how
-    many partitions each of its processes follows, by name, and ``trouble``: what keeps some of it from going on."""
+    """A reader of all its partitions together. ``behind_seconds`` is of the partition in which it is furthest behind;
+    ``expired`` partitions are those in which nothing waits for it any more. Then come samples, ``processes``: number
+    of partitions followed by each of its processes, by name, and ``trouble``: what blocks some of them."""
 
     name: str
     partitions: int
@@ -38,8 +38,8 @@ class Registered(NamedTuple):
 
     @property
     def made(self) -> int:
-        """Samples that it knows of since it began. The books of the pipeline begin with each host's numbering, so
-        after a reboot more is archived than was made by them."""
+        """Samples known to it since it began. The books of the pipeline begin with each host's numbering, so
+        after a reboot more is archived than they report as made."""
         return self.archived + self.gap + self.open
 
     def document(self) -> dict[str, Any]:
@@ -48,8 +48,8 @@ class Registered(NamedTuple):
 
 
 def read(cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None = None) -> list[Registered]:
-    """All readers by name, in one pipeline per shard; partitions whose shard does not answer are left out, and what it
-    answered instead comes to ``errors``."""
+    """All readers by name, in one pipeline per shard; partitions whose shard does not answer are left out, and its
+    error is added to ``errors``."""
     commands: list[Command] = []
     for tag in layout.tags:
         name = keys.readers(tag)
@@ -66,8 +66,8 @@ def read(cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None 
 def read_archived(
     cluster: Cluster, layout: Layout, errors: list[ShardpulseError] | None = None
 ) -> dict[tuple[int, int], Archived]:
-    """The archive's books by (host, resource set); partitions are left out whose shard does not answer, with what it
-    answered in ``errors``, or whose value is invalid."""
+    """The archive's books by (host, resource set); partitions are left out if their shard does not answer, with
+    its error in ``errors``, or if their value is invalid."""
     names = [keys.archived(tag) for tag in layout.tags]
     found: dict[tuple[int, int], Archived] = {}
     replies = noted(cluster.gather([(name, ("GET", name)) for name in names]), errors)
@@ -79,7 +79,7 @@ def read_archived(
 
 
 def noted(replies: list[Any], errors: list[ShardpulseError] | None) -> list[Any]:
-    """The replies; those that are errors come to ``errors`` as well."""
+    """The replies; errors among them are also added to ``errors``."""
     if errors is not None:
         errors += [error_for(each) if isinstance(each, ReplyError) else each
                    for each in replies if isinstance(each, ReplyError | ShardpulseError)]  # fmt: skip

@@ -30,11 +30,11 @@ def finite(number: float) -> float | None:
 
 
 class Quality(NamedTuple):
-    """How complete a resource set of a host is, by its applied position.
+    """Completeness of a resource set of a host, from its applied position.
 
-    ``coverage`` is the part of the samples that reached the filter, of those of this epoch whose fate is
-    known: None before there are any. ``lost_seconds`` is how long before the newest tick the newest loss
-    was, None when nothing was lost. A probe that ``sheds`` leaves out ticks, because more is made
+    ``coverage`` is the fraction of samples that reached the filter, among those of this epoch with a known
+    fate: None before there are any. ``lost_seconds`` is the time from the newest loss to the newest
+    tick, None if nothing was lost. A probe that ``sheds`` leaves out ticks, because more is made
     than the pipeline takes; averages over time stay right, counts of events do not.
     ``gaps`` counts gaps of unknown size (power cuts of the host), those of earlier epochs included.
     """
@@ -47,7 +47,7 @@ class Quality(NamedTuple):
 
     @classmethod
     def of(cls, position: Position | None) -> Quality:
-        """The quality that a position states."""
+        """Quality stated by a position."""
         if position is None:
             return Quality(None, 0, None, False, 0)
         decided = position.applied + position.lost
@@ -62,18 +62,18 @@ class Quality(NamedTuple):
 
 
 class Block:
-    """One (host, resource set) of a snapshot; values are decoded when they are first asked for.
+    """One (host, resource set) of a snapshot; values are decoded on first use.
 
-    ``tick``, ``wall`` and ``age_seconds`` are those of the values where the block has values, else of the
-    newest tick that the filter has applied. ``age_seconds`` counts from when sampling
-    ended, or from when the filter had the samples if the host's clock is ahead of that.
-    ``delay`` says why its tick is not here, ``cause`` (of states.CAUSES) why it is unknown or down, ``since`` when, in
-    seconds since 1970; both are empty else. ``has_values`` is False for a block that is not
+    ``tick``, ``wall`` and ``age_seconds`` are those of the values if the block has any, else of the
+    newest tick applied by the filter. ``age_seconds`` counts from the end of
+    sampling, or from when the filter had the samples if the host's clock is ahead of that.
+    ``delay`` is why its tick is missing, ``cause`` (of states.CAUSES) why it is unknown or down, ``since`` when, in
+    seconds since 1970; otherwise both are empty. ``has_values`` is False for a block that is not
     current in a coherent reading: no older value stands in for the missing one.
-    ``damage`` is the reason of an invalid record or position; ``unreachable`` says that a shard
-    did not answer for this block; ``unheard`` that nothing has come for longer than ``down_after`` of this
-    resource set, whose host may be up all the same. ``past`` is the newest record of a block without values, read
-    only where one of its VMs is reported by another host as well: evidence of what was, no values of this reading.
+    ``damage`` is the reason of an invalid record or position; ``unreachable``: a shard
+    did not answer for this block; ``unheard``: nothing has arrived for longer than ``down_after`` of this
+    resource set, although its host may be up. ``past`` is the newest record of a block without values, read
+    only if one of its VMs is reported by another host as well: evidence of the past, not values of this reading.
     """
 
     __slots__ = (
@@ -122,8 +122,8 @@ class Block:
         wall: float,
         filtered: float,
     ) -> Self:
-        """A current block of a sound record and a sound position, neither of which is decoded before somebody looks;
-        its names must be given to it."""
+        """A current block of a valid record and a valid position, both decoded on first use;
+        its names must be set."""
         block = cls.__new__(cls)
         _, block.host_id, block.set_id, _ = member
         block._position, block.data, block.interval = position, data, interval
@@ -137,7 +137,7 @@ class Block:
         return block
 
     def again(self) -> Self:
-        """The same block for a later reading that finds nothing else: its age and what follows from that are to be
+        """The same block for a later unchanged reading: its age and what follows from it are to be
         reported again."""
         block = type(self).__new__(type(self))
         for name in Block.__slots__:
@@ -157,36 +157,36 @@ class Block:
 
     @property
     def reason(self) -> str:
-        """Why it is not current, in words; empty for a current block."""
+        """Why it is not current, as text; empty for a current block."""
         return "; ".join(part for part in (CAUSES.get(self.cause, ""), self.delay) if part)
 
     @property
     def head(self) -> smoothed.Head | None:
-        """The header of its record, or of the newest one that there was; None where none is known."""
+        """Header of its record, or of the newest known one; None if none is known."""
         if self._head is None and self.has_values:
             self._head = smoothed.unpack_head(self.data)
         return self._head
 
     @property
     def position(self) -> Position | None:
-        """Position that the filter has reached in it; None where that is not known."""
+        """The filter's position in it; None if unknown."""
         if isinstance(self._position, bytes):
             self._position = position_format.decode(self._position)
         return self._position
 
     def take(self, head: smoothed.Head, data: bytes) -> None:
-        """Make a checked record the values of this block."""
+        """Set the values of this block from a checked record."""
         self._head, self.data, self.has_values = head, data, True
         self._record = self._cube = None
         self.tick, self.wall, self.filtered = head.tick, head.wall, head.filtered
         self._ids, self._schema = b"", None
 
     def take_rows(self, head: smoothed.Head, ids: bytes) -> None:
-        """Take from an older record only who its rows are and when it was made."""
+        """Take from an older record only its rows and when it was made."""
         self._head, self._ids, self._schema, self.filtered = head, ids, head.schema, head.filtered
 
     def use_names(self, names: Names | None, set_name: str | None) -> None:
-        """Take names; what has none keeps its number."""
+        """Set names; items without a name keep their number."""
         self.names = names
         if names is not None:
             self.host, self.resource_set = names.table.host, names.table.resource_set
@@ -201,12 +201,12 @@ class Block:
 
     @property
     def ids(self) -> npt.NDArray[np.uint64]:
-        """Entity ids, uint64 (n,); those of the newest record where the block has no values."""
+        """Entity ids, uint64 (n,); those of the newest record if the block has no values."""
         return np.frombuffer(self.raw_ids, "<u8")
 
     @property
     def raw_ids(self) -> bytes:
-        """The same as bytes. Without any record: every entity of the table, if there is one."""
+        """As ``ids``, as bytes. Without any record: every entity of the table, if there is one."""
         if not self._ids:
             head = self.head
             if self.data and head is not None:
@@ -217,7 +217,7 @@ class Block:
 
     @property
     def schema(self) -> int:
-        """The hash of the columns."""
+        """Hash of the columns."""
         if self._schema is None and self.head is not None:
             self._schema = self.head.schema
         if self._schema is not None:
@@ -247,14 +247,14 @@ class Block:
         return len(self.raw_ids) // 8, columns
 
     def record(self) -> SmoothedRecord | None:
-        """The decoded record, or None where the block has no values."""
+        """The decoded record, or None if the block has no values."""
         if self._record is None and self.has_values:
             self._record = smoothed.decode(self.data, self.head)
         return self._record
 
     def plane(self, name: str) -> Floats:
-        """A plane by name, as it is stored, float32 (n, m); NaN where there is no value. What was smoothed is the
-        state to go on from, however long ago the last valid value was: ``shown`` and ``figure`` leave that out."""
+        """A plane by name, as stored, float32 (n, m); NaN if there is no value. Smoothed values are the
+        state to continue from, however long ago the last valid value was: ``shown`` and ``figure`` omit old ones."""
         if self.has_values:
             cube, index = self._cube or self._decoded()
             place = index.get(name)
@@ -268,7 +268,7 @@ class Block:
         return self._cube
 
     def shown(self, plane: Plane) -> Floats:
-        """The same, NaN also where what was smoothed is of the past (``ticks.stale_after``)."""
+        """As ``plane``, but NaN also for smoothed values that are stale (``ticks.stale_after``)."""
         stored, old = self.plane(plane.name), self._old()
         if old is None or plane.raw:
             return stored
@@ -277,8 +277,8 @@ class Block:
         return kept
 
     def _old(self) -> npt.NDArray[np.uint32] | None:
-        """The places (row x columns + column) of samples whose last valid value is of the past; None: there are none.
-        What never was valid has no average anyway."""
+        """Places (row x columns + column) of samples with a stale last valid value; None if there are none.
+        Samples that never were valid have no average anyway."""
         record = self.record() if self.head is not None and self.head.exceptions else None
         if record is None:
             return None
@@ -287,30 +287,30 @@ class Block:
         return record.exceptions["index"][old] if old.any() else None
 
     def figure(self, plane: Plane) -> Floats:
-        """The figures of a plane as they are shown, float32 (n, m); NaN where there is no value."""
+        """Figures of a plane as shown, float32 (n, m); NaN if there is no value."""
         return plane.figures(self.shown(plane))
 
     @property
     def extra_planes(self) -> tuple[Plane, ...]:
-        """The planes of its newest record that do not come with shardpulse (acquisition.wire.records.planes)."""
+        """Planes of its newest record that are not part of shardpulse (acquisition.wire.records.planes)."""
         return self.head.extra_planes if self.head is not None else ()
 
     def codes(self) -> npt.NDArray[np.uint8]:
-        """Validity codes, uint8 (n, m); ``absence`` throughout where the block has no values."""
+        """Validity codes, uint8 (n, m); ``absence`` throughout if the block has no values."""
         record = self.record()
         return record.codes() if record is not None else np.full(self.shape, self.absence, np.uint8)
 
     @property
     def absence(self) -> int:
-        """The code of a value that the block has not: LATE where only one of an older tick is there, MISSING where
-        nothing is known, where the host is down, and for what no frame of it carries."""
+        """Code of a value missing in the block: LATE if only one of an older tick is there, MISSING if
+        nothing is known, if the host is down, and if no frame of it carries the value."""
         late = self.state in (LATE, UNKNOWN) and not self.has_values and self.position is not None and self.wall
         return codes.LATE if late else codes.MISSING
 
     def stale_seconds(self) -> Floats:
         """Seconds from each sample's last valid value to the block's tick, float32 (n, m).
 
-        0 where the sample is valid, infinite where there never was a valid one, NaN where
+        0 if the sample is valid, infinite if there never was a valid one, NaN if
         the block has no values.
         """
         record = self.record()

@@ -36,7 +36,7 @@ _NO_PLATEAU, _NO_ORDER = (None,) * 2, (None,) * 4
 
 
 class DerivedReading(NamedTuple):
-    """Reading of a derived metric, which no frame carries; None where there is no value.
+    """Reading of a derived metric, which no frame carries; None if there is no value.
 
     ``stale_seconds`` runs from the last valid value to this tick; None: there never was one.
     """
@@ -50,10 +50,10 @@ class DerivedReading(NamedTuple):
 
 
 class InputsTable:
-    """The decision inputs of one resource set at one tick; rows are in the order of the block's.
+    """Decision inputs of one resource set at one tick; rows are in the order of the block's.
 
     ``record`` are the bytes of a checked record with its ``whole`` header, ``head`` that of its section; the section is
-    decoded when more than single rows of it are looked at.
+    decoded when more than single rows of it are used.
     """
 
     __slots__ = ("_at", "_data", "_record", "_section", "_whole", "columns", "head", "metrics", "rows")
@@ -66,9 +66,9 @@ class InputsTable:
         self._at = head.places(whole.entities)
         self._section: wire.Section | None = None
         self.rows = whole.entities
-        #: The metrics that have decision inputs; the last ones may be derived.
+        #: Metrics with decision inputs; the last ones may be derived.
         self.metrics: tuple[str, ...] = wire.names_of(head, whole.entities, self._data)
-        #: The place of each metric in the section's planes.
+        #: Place of each metric in the section's planes.
         self.columns = _places(self.metrics)
 
     @property
@@ -99,7 +99,7 @@ class InputsTable:
         return self.section.seen < self.head.window
 
     def inputs(self, row: int, metric: str) -> DecisionInputs | None:
-        """The inputs of one row; None for a metric that has none, and for a row beyond the last."""
+        """Inputs of one row; None for a metric without any, and for a row beyond the last."""
         column, head, data, at = self.columns.get(metric), self.head, self._data, self._at
         if column is None or not 0 <= row < self.rows:
             return None
@@ -125,7 +125,7 @@ class InputsTable:
         return Bursts(opened, held, round(sum(count)), max(longest), max(height), period, round(regular), since, last)
 
     def derived(self, row: int, metric: str) -> DerivedReading | None:
-        """The whole reading of a derived metric; None for others."""
+        """Whole reading of a derived metric; None for others."""
         if not self.is_derived(metric) or not 0 <= row < self.rows:
             return None
         head, at = self.head, self._at
@@ -144,16 +144,16 @@ class InputsTable:
 
 
 def tables_of(blocks: Iterable[Block]) -> dict[Owner, InputsTable]:
-    """The decision inputs of the blocks that have values, decoded.
+    """Decision inputs of the blocks with values, decoded.
 
-    A resource set is absent where nothing is configured, and where its section is invalid: rules then abstain.
+    A resource set is absent if nothing is configured, or if its section is invalid: rules then abstain.
     """
     tables = ((block, table_of(block)) for block in blocks)
     return {(block.host_id, block.set_id): table for block, table in tables if table is not None}
 
 
 def table_of(block: Block) -> InputsTable | None:
-    """The decision inputs in the record of ``block``, if it has values and those are sound."""
+    """Decision inputs in the record of ``block``, if it has values and they are valid."""
     whole = block.head
     if whole is None or not block.has_values or not whole.inputs_size:
         return None
@@ -172,5 +172,5 @@ def _strided(stride: int, count: int) -> struct.Struct:
 
 @lru_cache(1024)
 def _places(names: tuple[str, ...]) -> dict[str, int]:
-    """The column of each name; nobody changes the answer."""
+    """Column of each name; the result is read-only."""
     return {name: column for column, name in enumerate(names)}

@@ -21,11 +21,11 @@ _DTYPES = ("u8", "u8", "f4", "f4", "f4", "f4", "u1", "f4", "f8", "i8", "u1")
 class Matrix(NamedTuple):
     """Columns of equal length n, one element per entity.
 
-    ``mean last variance trend`` float32, NaN where there is no value; ``codes`` uint8 (acquisition.model.codes);
+    ``mean last variance trend`` float32, NaN if there is no value; ``codes`` uint8 (acquisition.model.codes);
     ``stale`` float32 seconds since the last valid value (infinite: never); ``age`` float64 seconds since
     the tick was sampled; ``state`` uint8, an index into acquisition.snapshot.values.states.STATES; ``ids`` uint64;
     ``tick`` int64; ``host_ids`` uint64. ``extra`` are the figures of further kernels by name
-    (acquisition.wire.records.planes), float32, NaN where there is no value.
+    (acquisition.wire.records.planes), float32, NaN if there is no value.
     """
 
     hosts: list[str]
@@ -45,7 +45,7 @@ class Matrix(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Part of a block that is wanted: ``height`` rows of one column."""
+    """Wanted part of a block: ``height`` rows of one column."""
 
     block: Block
     column: int
@@ -54,7 +54,7 @@ class _Cut(NamedTuple):
 
 
 def matrix_of(blocks: Iterable[Block], selection: Selection, metric: str) -> Matrix:
-    """The matrix of one metric; resource sets that do not have it contribute nothing."""
+    """Matrix of one metric; resource sets without it contribute nothing."""
     hosts: list[str] = []
     entities: list[str] = []
     cuts: list[_Cut] = []
@@ -94,7 +94,7 @@ def _columns(cut: _Cut) -> tuple[npt.NDArray[Any], ...]:
 
 
 def _extra(cuts: Sequence[_Cut]) -> dict[str, Floats]:
-    """The figures of further kernels that any block has: filters may differ in what they keep."""
+    """Figures of further kernels in any block: filters may differ in what they keep."""
     found = dict.fromkeys(plane for cut in cuts for plane in cut.block.extra_planes)
     return {
         plane.figure: np.concatenate([cut.block.figure(plane)[cut.rows, cut.column] for cut in cuts]) for plane in found

@@ -10,12 +10,12 @@ from acquisition.wire.position import Position
 
 #: Key of a resource set: (host id, resource set id).
 Owner = tuple[int, int]
-#: Record, absence, or why neither is known.
+#: Record, absence, or the reason neither is known.
 Value = bytes | None | ShardpulseError
 
 
 class Member(NamedTuple):
-    """One (host, resource set) as the shards know it; ``prefix`` is its smoothed key without the slot."""
+    """One (host, resource set) in the shards; ``prefix`` is its smoothed key without the slot."""
 
     tag: str
     host: int
@@ -31,5 +31,5 @@ class Place(NamedTuple):
 
 
 def value_of(reply: Any) -> Any:
-    """A reply, or the error that it is."""
+    """A reply, or the error it stands for."""
     return error_for(reply) if isinstance(reply, ReplyError) else reply

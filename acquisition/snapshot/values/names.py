@@ -1,9 +1,9 @@
 """Names of hosts and of the rows and columns of a resource set, and their cache.
 
-Names change rarely and are large (as large as the samples), so a reader keeps them and asks
-again only when a record holds an id or a column that it cannot name, and now and then for names
-that changed under an id that stayed (a process that called exec, a guest that was renamed).
-A table that has not come yet hides nothing: what it would name is shown by its number.
+Names change rarely and are large (as large as the samples), so a reader keeps them and reads them
+again only if a record contains an unknown id or column, and now and then for names
+that changed under the same id (a process that called exec, a renamed guest).
+A missing table hides nothing: what it would name is shown by its number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acquisition.snapshot.values.members import Member
 from acquisition.wire import table as table_format
 from acquisition.wire.table import Entity, Table
 
-#: Seconds after which names are read again although nothing is missing.
+#: Seconds after which names are read again although none is missing.
 REFRESH_SECONDS = 30.0
 _OUTDATED_SECONDS = 4 * REFRESH_SECONDS  #: after which they are not used before they have been read again
 _REMEMBERED_VECTORS = 4
@@ -28,17 +28,17 @@ NOW, SOON = "now", "soon"
 
 
 def nameless_entity(identity: int) -> Entity:
-    """The stand-in for an entity whose table has not come: its id in hex for a name."""
+    """Stand-in for an entity without a table yet: its id in hex as the name."""
     return Entity(identity, "", "", "", f"{identity:016x}")
 
 
 def nameless_metric(schema: int, column: int) -> Metric:
-    """The stand-in for a column whose table has not come: ``SCHEMA#COLUMN``."""
+    """Stand-in for a column without a table yet: ``SCHEMA#COLUMN``."""
     return Metric(f"{schema:08x}#{column}", "", "", -INFINITY, INFINITY, "")
 
 
 class Names:
-    """One table, indexed: entities by id, metrics by column; ``said`` is what its host calls itself."""
+    """One table, indexed: entities by id, metrics by column; ``said`` is the host's own name."""
 
     __slots__ = ("_known", "_memo", "entities", "raw", "read_at", "said", "schema", "table")
 
@@ -64,7 +64,7 @@ class Names:
         return True
 
     def called(self, name: str) -> Names:
-        """The same with the name that the host has, also as an entity."""
+        """The same names with this name for the host, also as an entity."""
         if name == self.table.host:
             return self
         rows = (each._replace(name=name) if each.kind == "host" else each for each in self.table.entities)
@@ -83,7 +83,7 @@ class Names:
         return found
 
     def metrics_of(self, schema: int, count: int) -> Sequence[Metric]:
-        """The metrics of the columns of a record."""
+        """Metrics of the columns of a record."""
         if schema == self.schema and count == len(self.table.metrics):
             return self.table.metrics
         return [nameless_metric(schema, column) for column in range(count)]
@@ -95,19 +95,19 @@ def _unpack(ids: bytes) -> list[int]:
 
 
 class HostNames:
-    """Gives names to ids, in the order in which they come.
+    """Gives names to ids, in the order of arrival.
 
-    The id of a probe is made of its name, and so are the users of shards and the keys that are made for it: such an id
-    has the name, and nobody else, also before it is seen, or when it is no more. Only where no host has such an id does
-    a name belong to the one that comes first, until it is forgotten. Any other host is called by its id.
+    The id of a probe is derived from its name, and so are the users of shards and the keys made for it: the name
+    belongs to such an id alone, also before it is seen, or after it is gone. Only if no host has such an id does
+    a name belong to the first host that uses it, until it is forgotten. Any other host is called by its id.
     """
 
     def __init__(self) -> None:
-        self.made_of_names = False  #: whether any id is
+        self.made_of_names = False  #: whether any id is derived from a name
         self._first: dict[str, int] = {}
 
     def name(self, host: int, said: str) -> str:
-        """Name of a host that calls itself ``said``."""
+        """Name of a host whose own name is ``said``."""
         own = is_own_name(said, host)
         self.made_of_names |= own
         if own or (not self.made_of_names and self._first.setdefault(said, host) == host):
@@ -115,12 +115,12 @@ class HostNames:
         return f"{host:016x}"
 
     def forget(self, hosts: Container[int]) -> None:
-        """Let go of the names of all but these."""
+        """Forget the names of all but these."""
         self._first = {said: host for said, host in self._first.items() if host in hosts}
 
 
 def names_of(said: Mapping[int, str]) -> dict[int, str]:
-    """Names of all hosts, by what each calls itself."""
+    """Names of all hosts, from their own names."""
     names = HostNames()
     for _ in range(2):  # what is known of the last one counts for the first
         found = {host: names.name(host, word) for host, word in said.items()}
@@ -134,23 +134,23 @@ class NamesCache:
         self._names: dict[tuple[int, int], Names] = {}
         self._set_names: dict[int, str] = {}
         self._hosts = HostNames()
-        self._asked: tuple[Sequence[Member], list[Names | None]] | None = None  #: what was asked for last
-        #: The same columns for all hosts that have them: they are most of what a table takes.
+        self._asked: tuple[Sequence[Member], list[Names | None]] | None = None  #: the last request
+        #: The same columns for all hosts that have them: they are most of the memory of a table.
         self._columns: dict[tuple[Metric, ...], tuple[Metric, ...]] = {}
 
     def get(self, host: int, resource_set: int) -> Names | None:
-        """Known names; None where there are none."""
+        """Known names; None if there are none."""
         return self._names.get((host, resource_set))
 
     def all_of(self, members: Sequence[Member]) -> Sequence[Names | None]:
-        """Known names of each member: for the same members the same sequence, as long as nothing else is known."""
+        """Known names of each member: for the same members the same sequence, as long as nothing has changed."""
         if self._asked is None or self._asked[0] is not members:
             names = self._names
             self._asked = members, [names.get((member.host, member.resource_set)) for member in members]
         return self._asked[1]
 
     def outdated(self, members: Iterable[Member], names: Iterable[Names | None], now: float) -> list[Member]:
-        """Members whose names suffice now and are to be read with the next reading."""
+        """Members with names that suffice now and are to be read with the next reading."""
         return [
             member
             for member, known in zip(members, names, strict=True)
@@ -158,12 +158,12 @@ class NamesCache:
         ]
 
     def set_name(self, resource_set: int) -> str | None:
-        """The name of a resource set by its number, known from any host's table."""
+        """Name of a resource set by its number, known from any host's table."""
         return self._set_names.get(resource_set)
 
     def wanted(self, host: int, resource_set: int, ids: bytes, schema: int | None, now: float) -> str:
         """Whether these names should be read: NOW, SOON (with the next reading), or "" for not at all; ``schema`` is
-        None when there is no record to name.
+        None if there is no record to name.
 
         Readings for renewal are spread over time by host, so that no snapshot pays for all.
         """
@@ -176,7 +176,7 @@ class NamesCache:
         return SOON if 0 <= age < _OUTDATED_SECONDS else NOW
 
     def put(self, host: int, resource_set: int, raw: bytes | None, now: float) -> FrameError | None:
-        """Take what the shard answered; a damaged table changes nothing and is returned."""
+        """Process the shard's answer; a damaged table changes nothing and is returned."""
         if raw is None:
             return None
         old = self._names.get((host, resource_set))
@@ -197,11 +197,11 @@ class NamesCache:
         return None
 
     def _name_all(self) -> None:
-        """Call all hosts by what they are called now."""
+        """Give all hosts their current names."""
         self._names = {key: each.called(self._hosts.name(key[0], each.said)) for key, each in self._names.items()}
 
     def forget(self, present: set[tuple[int, int]]) -> None:
-        """Drop the names of resource sets that no shard knows of any more."""
+        """Drop the names of resource sets no longer known to any shard."""
         for key in self._names.keys() - present:
             del self._names[key]
             self._asked = None

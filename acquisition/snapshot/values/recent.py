@@ -3,11 +3,11 @@
 The ring is described in ``acquisition.wire.records.recent``.
 
 The ring holds raw values, the monotonic time of each row, and moving averages now and then (seeds); the averages
-between are computed again as the filter computed them (``filters.kernels.mean``)::
+between are recomputed as the filter computed them (``filters.kernels.mean``)::
 
     mean = mean + alpha (raw - mean),   alpha = 1 - exp(-elapsed / tau)
 
-with ``elapsed`` since the entity's last valid row. Before the oldest seed the same goes backwards, as long as that
+with ``elapsed`` since the entity's last valid row. Before the oldest seed the same is done backwards, as long as that
 does not magnify the rounding of the seed too much.
 """
 
@@ -25,13 +25,13 @@ from acquisition.snapshot.values.block import finite
 from acquisition.wire.records import recent
 from acquisition.wire.records.recent import GONE, Ring
 
-#: How many times the rounding of a seed may be magnified on the way back.
+#: Limit for the magnification of a seed's rounding on the way back.
 _MOST_MAGNIFIED = 1e4
 
 
 class ValidValues(NamedTuple):
     """Valid values, oldest first: ``steps`` number their ticks without a break, ``smoothed`` are the moving
-    averages at the same ticks, NaN where they are not known."""
+    averages at the same ticks, NaN if unknown."""
 
     steps: list[int]
     raw: list[float]
@@ -39,7 +39,7 @@ class ValidValues(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """The rows of one entity and metric in which it was there, oldest first; ``mean`` NaN where it is not known."""
+    """Rows of one entity and metric in which it was present, oldest first; ``mean`` NaN if unknown."""
 
     steps: list[int]
     walls: list[float]
@@ -49,7 +49,7 @@ class _Series(NamedTuple):
 
 
 class RecentTable:
-    """The recent ticks of one resource set, oldest first; ticks that never came are not among them."""
+    """Recent ticks of one resource set, oldest first; missing ticks are not included."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
@@ -60,11 +60,11 @@ class RecentTable:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that have recent values."""
+        """Metrics with recent values."""
         return self._ring.names
 
     def series(self, entity: int, metric: str) -> list[Recent]:
-        """Known values of one metric of an entity, which may have come and gone."""
+        """Known values of one metric of an entity, which may have been absent in between."""
         rows, interval = self._series(entity, metric), self._ring.head.interval
         return [
             Recent(ticks.tick_of(wall, interval), wall, finite(raw), finite(mean), code)
@@ -73,7 +73,7 @@ class RecentTable:
         ]
 
     def valid_values(self, entity: int, metric: str, first: int = 0, last: int | None = None) -> ValidValues:
-        """The valid ones of the steps from ``first`` to ``last`` (the newest that there is)."""
+        """Valid values of the steps from ``first`` to ``last`` (default: the newest)."""
         found = ValidValues([], [], [])
         rows = self._series(entity, metric)
         for step, raw, mean, code in zip(rows.steps, rows.raw, rows.mean, rows.codes, strict=True):
@@ -106,7 +106,7 @@ class RecentTable:
 
 
 class _Life(NamedTuple):
-    """All rows since an entity has its slot, oldest first."""
+    """All rows since an entity got its slot, oldest first."""
 
     steps: list[int]
     monotonic: list[float]
@@ -115,12 +115,12 @@ class _Life(NamedTuple):
 
 
 def _means(life: _Life, seeds: dict[int, float], tau: float, first: int) -> list[float]:
-    """The moving average after each row; NaN where it is not known, or there was no valid value yet."""
+    """Moving average after each row; NaN if it is unknown, or before the first valid value."""
     found = [math.nan] * len(life.steps)
     mean, last, known = math.nan, math.nan, False
     for at, (step, monotonic, raw) in enumerate(zip(life.steps, life.monotonic, life.raw, strict=True)):
         code = life.codes[at]
-        if code == GONE or step == first:  # what comes, or comes back, begins with the first valid value
+        if code == GONE or step == first:  # a new or returning entity begins with its first valid value
             mean, last, known = math.nan, math.nan, True
         used = _is_valid(code)
         if step in seeds:
@@ -135,7 +135,7 @@ def _means(life: _Life, seeds: dict[int, float], tau: float, first: int) -> list
 
 
 def _backwards(life: _Life, means: list[float], tau: float) -> list[float]:
-    """Fill in what lies before the oldest average that is known."""
+    """Fill in the rows before the oldest known average."""
     at = next((at for at, mean in enumerate(means) if not math.isnan(mean)), 0)
     mean, magnified = means[at] if means else math.nan, 1.0
     while at > 0 and life.codes[at - 1] != GONE:
@@ -156,13 +156,13 @@ def _is_valid(code: int) -> bool:
 
 
 def _alpha(elapsed: float, tau: float) -> float:
-    """The weight of a new value; 1 where the time since the last one is not known, or makes no sense."""
+    """Weight of a new value; 1 if the time since the last one is unknown or invalid."""
     usable = elapsed > 0.0 and tau > 0.0
     return -math.expm1(-elapsed / tau) if usable else 1.0
 
 
 def recent_of(data: object) -> RecentTable | None:
-    """The table of a ring of recent values; None if absent, or one that is damaged or empty."""
+    """Table of a ring of recent values; None if it is absent, damaged or empty."""
     if not isinstance(data, bytes):
         return None
     try:

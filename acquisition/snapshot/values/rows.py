@@ -17,9 +17,9 @@ from acquisition.snapshot.values.block import Block, finite
 from acquisition.wire.records.planes import OWN, Plane
 from acquisition.wire.table import Entity
 
-#: One pattern or several; none selects everything. ``*`` and ``?`` are wildcards; case counts.
+#: One pattern or several; none selects everything. ``*`` and ``?`` are wildcards; case matters.
 Patterns = str | Iterable[str]
-#: What a row is beside its VM, by host id and entity: ``Placements.mark`` (acquisition.snapshot.vms.placement).
+#: Relation of a row to its VM, by host id and entity: ``Placements.mark`` (acquisition.snapshot.vms.placement).
 Mark = Callable[[int, Entity], str]
 Numbers = list[list[float | None]]
 _NOTHING: Mapping[str, float | None] = {}
@@ -42,17 +42,17 @@ class Selection(NamedTuple):
         return cls(*(_compile(patterns) for patterns in (host, resource_set, entity, metric)))
 
     def takes_block(self, host: str, host_id: int, resource_set: str, set_id: int) -> bool:
-        """Whether rows of this resource set of this host may be wanted."""
+        """Whether rows of this resource set of this host may be selected."""
         return _matches(self.hosts, host, f"{host_id:016x}") and _matches(
             self.resource_sets, resource_set, f"{set_id:08x}"
         )
 
     def takes_entity(self, entity: Entity) -> bool:
-        """Whether an entity is wanted, by any of ``entity_keys``."""
+        """Whether an entity is selected, by any of ``entity_keys``."""
         return self.entities is None or _matches(self.entities, *entity_keys(entity))
 
     def takes_metric(self, name: str) -> bool:
-        """Whether a metric is wanted."""
+        """Whether a metric is selected."""
         return _matches(self.metrics, name)
 
 
@@ -71,36 +71,36 @@ def _matches(pattern: re.Pattern[str] | None, *texts: str) -> bool:
     return pattern is None or any(pattern.match(text) for text in texts)
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the collector need not look at thousands
-    """One sample, smoothed, with all that is needed to judge it.
+class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the collector can skip thousands
+    """One smoothed sample with everything needed to judge it.
 
-    Numbers are None where there is no value: a missing value is not zero and compares with nothing. ``extra`` has the
-    figures of further kernels by name (acquisition.wire.records.planes), of those that the filter runs.
+    Numbers are None if there is no value: a missing value is not zero and compares with nothing. ``extra`` has the
+    figures of further kernels run by the filter, by name (acquisition.wire.records.planes).
     """
 
     host: str
     resource_set: str
-    entity: str  #: name; the id in hex while its table has not come
-    kind: str  #: host, process, vm; empty while unknown
-    stable: str  #: what survives a restart: host name, pid, VM uuid
-    epoch: str  #: what does not
+    entity: str  #: name; the id in hex until its table has arrived
+    kind: str  #: host, process, vm; empty if unknown
+    stable: str  #: part that survives a restart: host name, pid, VM uuid
+    epoch: str  #: part that does not
     id: str  #: 64-bit identity in hex
     metric: str
     unit: str
-    mean: float | None  #: the moving average; None also where its last valid value is of the past
+    mean: float | None  #: moving average; None also if its last valid value is stale
     deviation: float | None  #: square root of the moving variance
     trend: float | None  #: slope of the mean, units per second
     last: float | None  #: the raw value, valid or not
     validity: str  #: code of the raw value (acquisition.model.codes)
-    age_seconds: float | None  #: since this tick was sampled; None when that is unknown
-    stale_seconds: float | None  #: from the last valid value to this tick; None: there never was one
+    age_seconds: float | None  #: since this tick was sampled; None if unknown
+    stale_seconds: float | None  #: from the last valid value to this tick; None if there never was one
     tick: int
     interval: float
     state: str  #: of acquisition.snapshot.values.states
     reason: str  #: why it is not current
-    lost_seconds: float | None = None  #: how long before this tick samples of this set were lost; None: none were
-    sheds: bool = False  #: its probe leaves out ticks at this time: more is made than the pipeline takes
-    #: of a VM that several processes have: migrating, its place; shadow, another one, whose figures are not its load
+    lost_seconds: float | None = None  #: time from the newest loss in this set to this tick; None without losses
+    sheds: bool = False  #: its probe leaves out ticks now: more is made than the pipeline takes
+    #: for a VM with several processes: migrating, its place; shadow, another one, whose figures are not its load
     placement: str = ""
     extra: Mapping[str, float | None] = {}
     cause: str = ""  #: of states.CAUSES: why the host is unknown or down
@@ -108,7 +108,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle: the 
 
 
 def rows_of(blocks: Iterable[Block], selection: Selection, mark: Mark = lambda _, __: "") -> Iterator[Row]:
-    """The rows that a selection takes, each with its ``mark``. A block of which nothing is known but that it is there
+    """Rows selected, each with its ``mark``. A block about which nothing is known except its presence
     yields one row named ``?``, if the selection names no entity and no metric."""
     for block in blocks:
         if selection.takes_block(block.host, block.host_id, block.resource_set, block.set_id):
@@ -147,7 +147,7 @@ def _rows_of_block(block: Block, selection: Selection, mark: Mark) -> Iterator[R
 
 
 def _by_name(tables: Mapping[str, Numbers]) -> Iterator[list[dict[str, float | None]]]:
-    """Line by line the figures of further kernels of each sample."""
+    """Figures of further kernels of each sample, line by line."""
     for lists in zip(*tables.values(), strict=True):
         yield [dict(zip(tables, values, strict=True)) for values in zip(*lists, strict=True)]
 
@@ -166,7 +166,7 @@ def _numbers(block: Block, plane: Plane, index: tuple[npt.NDArray[np.intp], ...]
 
 
 def _listed(values: npt.NDArray[Any]) -> Numbers:
-    """Nested lists, None where a value is not finite."""
+    """Nested lists, None if a value is not finite."""
     good = np.isfinite(values)
     if not good.all():
         values = values.astype(object)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-#: The tick that the reading asks for is here.
+#: The requested tick is present.
 CURRENT = "current"
-#: It is not: the host is slow, or what it sent cannot be used. ``reason`` of the block says which.
+#: It is not: the host is slow, or its data cannot be used. ``reason`` of the block is the cause.
 LATE = "late"
-#: Nobody can say how the host is: the pipeline does not show it, or its probe has been stopped in order. ``cause`` says
-#: which.
+#: The condition of the host cannot be known: the pipeline does not show it, or its probe was stopped in order.
+#: ``cause`` is the reason.
 UNKNOWN = "unknown"
-#: Nothing has come from the whole host for longer than ``down_after``, and the pipeline would have shown it.
+#: Nothing has arrived from the whole host for longer than ``down_after``, and the pipeline would have shown it.
 DOWN = "down"
 
 STATES = (CURRENT, LATE, UNKNOWN, DOWN)  #: the index of a state is its number in arrays, the worst last
@@ -23,7 +23,7 @@ GOODBYE = "goodbye"
 REFUSED = "refused"
 SILENT = "silent"
 
-#: Why a host is unknown or down -> what that means, in the order in which they are looked for.
+#: Cause of a host being unknown or down -> its meaning, in the order of the checks.
 CAUSES = {
     SHARD: "its shard does not answer, or has lost its data",
     UNHELD: "no filter worker holds its partition",
@@ -34,9 +34,9 @@ CAUSES = {
     SILENCE: "its probe and those of its neighbours are silent",
     SILENT: "its probe is silent, those of its neighbours are not",
 }
-#: Causes by which the pipeline hides what hosts send; and all for which the state of a running host is unknown.
+#: Causes by which the pipeline hides data of hosts; and all for which the state of a running host is unknown.
 HIDING = frozenset((SHARD, UNHELD, FULL, UNCOMMITTED))
 BLIND = HIDING | {SILENCE}
 
-#: Seconds for which a second host that reports a VM keeps it from being moved (acquisition.snapshot.vms.placement).
+#: Seconds for which a second host that reports a VM prevents its move (acquisition.snapshot.vms.placement).
 CLAIM_SECONDS = 60.0

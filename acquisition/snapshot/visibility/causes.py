@@ -1,10 +1,10 @@
 """Visibility of each host: down, or hidden by a fault elsewhere (pure).
 
-Silence has many causes. A host whose tick is missing is asked after in this order: does its shard answer; does a
-filter worker hold its partition; has the shard memory left; has the worker committed what lies there; did its probe
-say goodbye, or that it is refused; and are most of its neighbours heard while it is not? Only then, after
-``down_after``, it is *down*. Before that it is *late*; in all other cases it is *unknown*, with the cause and since
-when. A dead probe and a dead host look the same.
+Silence has many causes. For a host without its tick these are checked in order: does its shard answer; does a
+filter worker hold its partition; has the shard free memory; has the worker committed what is there; did its probe
+announce its stop, or that it is refused; and do most of its neighbours report while it does not? Only then, after
+``down_after``, it is *down*. Before that it is *late*; in all other cases it is *unknown*, with the cause and
+since when. A dead probe and a dead host look the same.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from acquisition.wire.keys import partition_of
 from acquisition.wire.position import ENDED
 
 _INFINITY = float("inf")
-#: Of its patience: a neighbour that was heard so recently has not fallen silent together with the host.
+#: Of its patience: a neighbour that reported this recently has not fallen silent together with the host.
 RECENT = 0.75
-#: So many of its neighbours are heard where a host is silent alone.
+#: Fraction of its neighbours that report if a host is silent alone.
 MOST_HEARD = 2 / 3
-#: Neighbours are the hosts of the same shard, as links break shard by shard; those of all besides, where there are no
+#: Neighbours are the hosts of the same shard, as links break shard by shard; or those of all shards, if there are no
 #: more than these.
 _FEWEST = 3
 
 
 class PartitionVisibility(NamedTuple):
-    """A partition in which somebody is late: whether a filter worker holds it, and for how many seconds the oldest
-    entry of its raw stream has waited for one; ``committed`` is when the newest committed entry came, 0.0: never;
-    ``full``: its shard uses all the memory that it may."""
+    """A partition with a late host: whether a filter worker holds it, and for how many seconds the oldest
+    entry of its raw stream has waited for one; ``committed`` is when the newest committed entry arrived, 0.0: never;
+    ``full``: its shard uses all of its permitted memory."""
 
     held: bool
     waiting: float
@@ -43,14 +43,14 @@ class PartitionVisibility(NamedTuple):
 
 
 class Visibility(NamedTuple):
-    """Knowledge of a reader beside the blocks. ``partitions`` by number, of those that were asked; None: it could not
+    """Knowledge of a reader beside the blocks. ``partitions`` by number, of those that were read; None: it could not
     be read. ``shards`` are the owners of all partitions, "" if absent. ``excused`` is until when a host could
-    not be seen: patience with it starts again then. ``trusted`` are the shards whose probes are known to have been
-    heard a while ago as well; None: the reader has looked on for that long. ``advanced`` are hosts that were
-    heard after the blocks had been read, ``refused`` those whose probes say that the filter takes nothing of them.
-    ``unread`` are silent hosts about which a shard did not answer, ``unanswered`` says in words which questions were
-    not. ``asked`` is when it was decided whose silence to ask about: nothing is known of one that lasts long enough
-    only since then."""
+    not be seen: patience with it starts again then. ``trusted`` are the shards with probes known to have
+    reported a while ago as well; None: the reader has been running for that long. ``advanced`` are hosts that
+    reported after the blocks had been read, ``refused`` those whose probes report that the filter refuses their frames.
+    ``unread`` are silent hosts about which a shard did not answer, ``unanswered`` describes the unanswered
+    questions. ``asked`` is when the silent hosts to ask about were chosen: one that has been silent long enough
+    only since then is not covered."""
 
     partitions: Mapping[int, PartitionVisibility | None]
     shards: Sequence[str]
@@ -65,7 +65,7 @@ class Visibility(NamedTuple):
 
 
 class _Host:
-    """The blocks of a host; ``seen`` is when the newest came, 0.0: nothing ever did."""
+    """Blocks of a host; ``seen`` is when the newest arrived, 0.0: none ever did."""
 
     __slots__ = ("blocks", "partition", "seen", "shortest")
 
@@ -73,7 +73,7 @@ class _Host:
         self.partition = partition
         self.blocks: list[Block] = []
         self.seen = 0.0
-        self.shortest = _INFINITY  #: the shortest interval of its resource sets
+        self.shortest = _INFINITY  #: shortest interval of its resource sets
 
     def add(self, block: Block) -> None:
         self.blocks.append(block)
@@ -88,10 +88,10 @@ class _Host:
 
 
 def look(blocks: Sequence[Block], visibility: Visibility, now: float, down_after: float) -> None:
-    """Set the age of every block at ``now``, and the state of those that are late with its cause.
+    """Set the age of every block at ``now``, and for late ones the state with its cause.
 
-    ``unheard`` is what nothing has come of for ``down_after`` seconds (or two intervals, where that is longer), also
-    where its host is up: its probe no longer samples it.
+    ``unheard`` are sets without data for ``down_after`` seconds (or two intervals, if that is longer), also
+    if their host is up: its probe no longer samples them.
     """
     late = False
     for block in blocks:
@@ -130,7 +130,7 @@ def blindness(blocks: Iterable[Block], clocks: Sequence[str] = ()) -> str:
 
 
 def errors(blocks: Iterable[Block]) -> list[str]:
-    """A sentence for each cause for which the pipeline does not show hosts; shards that do not answer are given as
+    """A sentence for each cause that hides hosts in the pipeline; shards that do not answer have
     errors of their own."""
     hidden: dict[str, dict[int, float]] = {}
     for block in blocks:
@@ -149,7 +149,7 @@ def clock(seconds: float) -> str:
 
 
 def holds_until(blocks: Iterable[Block], down_after: float) -> float:
-    """Until when these states hold if nothing else is read: then patience with a late host ends."""
+    """Time until which these states hold if nothing else is read: then patience with a late host ends."""
     late = (block for block in blocks if block.state == LATE and block.wall)
     return min((block.filtered + max(down_after, 2 * block.interval) for block in late), default=_INFINITY)
 
@@ -181,7 +181,7 @@ def _judge(
 
 
 def _of_pipeline(host: _Host, visibility: Visibility) -> tuple[str, float]:
-    """The cause for which the pipeline does not show a host, and since when; "" where it would."""
+    """Cause that hides a host in the pipeline, and since when; "" if the pipeline would show it."""
     if any(block.unreachable for block in host.blocks):
         return states.SHARD, host.seen
     if host.partition not in visibility.partitions:
@@ -199,7 +199,7 @@ def _of_pipeline(host: _Host, visibility: Visibility) -> tuple[str, float]:
 
 
 class _Neighbours:
-    """When the hosts of each shard were heard."""
+    """Times of the last reports of the hosts of each shard."""
 
     def __init__(self, hosts: Iterable[_Host], visibility: Visibility) -> None:
         self._visibility = visibility
@@ -212,7 +212,7 @@ class _Neighbours:
         self._all = sorted(seen for each in self._seen.values() for seen in each)
 
     def are_heard(self, host: _Host, now: float, patience: float) -> bool:
-        """Whether most of those are heard that were heard when this host fell silent, or later."""
+        """Whether most hosts that reported when this host fell silent, or later, report now."""
         shard = self._visibility.shards[host.partition]
         seen = self._seen[shard]
         own = _counted(seen, host, now, patience)
@@ -223,12 +223,12 @@ class _Neighbours:
         return (own.are_most or not own.others) and every.are_most and self._is_trusted(heard)
 
     def _is_trusted(self, shards: Set[str]) -> bool:
-        """Whether probes are known to have been heard in all of these a while ago as well."""
+        """Whether probes in all of these shards are known to have reported a while ago as well."""
         return self._visibility.trusted is None or shards <= self._visibility.trusted
 
 
 class _Counted(NamedTuple):
-    """Of the ``others`` that were heard when a host fell silent, or later, so many are ``heard`` now."""
+    """Number of ``others`` that reported when a host fell silent, or later, and of those ``heard`` now."""
 
     others: int
     heard: int

@@ -1,7 +1,7 @@
 """Clock comparison of this reader with the shards and the newest samples.
 
-Ages and ticks are counted by the reader's clock. It is compared with TIME of every shard, every ten seconds and when
-all hosts are late; the newest samples are the third witness.
+Ages and ticks are counted by the reader's clock. It is compared with TIME of every shard, every ten seconds and if
+all hosts are late; the newest samples are a third source.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from acquisition.wire import keys
 from acquisition.wire.layout import Layout
 
 _EVERY = 10.0  #: seconds between two comparisons
-_INTERVAL = 1.0  #: seconds, where nothing says otherwise
-#: Intervals that the newest sample of all hosts is old at most, while samples flow.
+_INTERVAL = 1.0  #: seconds, as a default
+#: Greatest age, in intervals, of the newest sample of all hosts while samples flow.
 _FRESH = 3.0
 READER, SHARD = "reader", "shard"
-#: What is known of clocks that differ, by the one that is off.
+#: Description of differing clocks, by the one that is wrong.
 WHY = {
     READER: "this reader's clock is wrong, and so are ages",
     SHARD: "that shard's clock is wrong, as samples or other shards show",
@@ -30,8 +30,8 @@ WHY = {
 
 
 class ClockReader:
-    """Compares the clock of one reader with those of the shards. A clock that was given to it, not the system's, is of
-    a replay or a test: it is compared only where all hosts are late."""
+    """Compares the clock of one reader with those of the shards. A clock passed to it, other than the system's, belongs
+    to a replay or a test: it is compared only if all hosts are late."""
 
     def __init__(self, cluster: Cluster, layout: Layout, clock: Callable[[], float]) -> None:
         self._cluster, self._layout, self._clock = cluster, layout, clock
@@ -40,7 +40,7 @@ class ClockReader:
         self._limit = limit_of(())
 
     def differ(self) -> bool:
-        """Whether some differ by more than half an interval. Raises ShardError when no shard answers."""
+        """Whether some differ by more than half an interval. Raises ShardError if no shard answers."""
         if time.monotonic() >= self._due:
             self._compare()
         return any(abs(by) > self._limit for by in self._ahead.values())
@@ -71,19 +71,19 @@ class ClockReader:
 
 
 def limit_of(intervals: Iterable[float]) -> float:
-    """By how many seconds clocks may differ: half the shortest of these intervals."""
+    """Permitted difference of clocks in seconds: half the shortest of these intervals."""
     return min((one for one in intervals if 0.0 < one < math.inf), default=_INTERVAL) / 2.0
 
 
 def ahead_of(clock: float, before: float, after: float) -> float:
-    """By how many seconds a reader whose clock showed ``before`` and ``after`` is ahead of another ``clock`` that was
-    read between, at least, or behind (< 0); 0.0: they may agree."""
+    """Seconds by which a reader whose clock showed ``before`` and ``after`` is, at least, ahead of another ``clock``
+    read in between, or behind it (< 0); 0.0: they may agree."""
     return max(before - clock, 0.0) or min(after - clock, 0.0)
 
 
 def remarks(ahead: Mapping[str, float], age: float, limit: float) -> list[str]:
-    """Remarks on clocks that differ by more than ``limit`` seconds. ``ahead`` is by how much the reader's is ahead, by
-    the address of a shard, ``age`` that of the newest sample by the reader's clock."""
+    """Remarks on clocks that differ by more than ``limit`` seconds. ``ahead`` is the lead of the reader's clock, by
+    address of the shard, ``age`` that of the newest sample by the reader's clock."""
     off = {shard: by for shard, by in ahead.items() if abs(by) > limit}
     if not off:
         return []
@@ -97,9 +97,9 @@ def remarks(ahead: Mapping[str, float], age: float, limit: float) -> list[str]:
 
 
 def suspect(ahead: Mapping[str, float], age: float, limit: float) -> str:
-    """Which clock is off where some differ (as for ``remarks``): READER, SHARD, or "" where nobody can know.
+    """The wrong clock if some differ (as for ``remarks``): READER, SHARD, or "" if that cannot be known.
 
-    Most shards are right, and samples that are neither of the future nor old say which of two clocks is.
+    Most shards are right, and samples neither from the future nor old show which of two clocks is.
     """
     off = [by for by in ahead.values() if abs(by) > limit]
     worst = max(off, key=abs)

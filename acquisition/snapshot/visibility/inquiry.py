@@ -20,18 +20,18 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.rejected import SIGNATURE
 
 _FIRST = b"0-0"
-_MOST_ASKED = 256  #: silent hosts whose probes are asked whether they are refused
-_WITNESSES = 8  #: partitions of a shard that are asked whether probes were heard
-#: Seconds of which witnesses are asked at most: raw entries are kept somewhat longer than that by default.
+_MOST_ASKED = 256  #: silent hosts whose probes are checked for refusals
+_WITNESSES = 8  #: partitions per shard that are checked for reports of probes
+#: Longest period, in seconds, to check witnesses for: raw entries are kept somewhat longer than that by default.
 _LONGEST_KEPT = 26.0
-_EARLIER, _LATELY = 1.3, 0.3  #: between which witnesses are asked, in parts of the patience
-_SPAN = 0.25  #: of the patience: so long an outage is noticed, unless samples are as rare
+_EARLIER, _LATELY = 1.3, 0.3  #: bounds of the times for which witnesses are checked, in parts of the patience
+_SPAN = 0.25  #: part of the patience: an outage this long is noticed, unless samples are as rare
 
 
 class Unread:
-    """Questions that shards did not answer: ``messages`` in words, and the ``hosts`` that it would have been about.
+    """Questions unanswered by shards: ``messages`` as text, and the ``hosts`` they were about.
 
-    A host of which anything is unread is not down: it is not seen.
+    A host with anything unread is not down: it is not seen.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Unread:
         self.hosts: set[int] = set()
 
     def value(self, reply: Any) -> Any:
-        """A reply, None where it is an error: that is noted."""
+        """A reply, None if it is an error, which is noted."""
         found = value_of(reply)
         if not isinstance(found, ShardpulseError):
             return found
@@ -47,7 +47,7 @@ class Unread:
         return None
 
     def is_noted(self, reply: object, hosts: Iterable[int]) -> bool:
-        """Whether a reply about these hosts is an error, which is noted with them."""
+        """Whether a reply about these hosts is an error, which is then noted with them."""
         is_error = isinstance(value_of(reply), ShardpulseError)
         if is_error:
             self.value(reply)
@@ -56,12 +56,12 @@ class Unread:
 
 
 class VisibilityReader:
-    """Reads what is known of why hosts are late, and remembers who could not be seen. One reader uses it."""
+    """Reads why hosts are late, and remembers which could not be seen. For one reader."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._excused: dict[int, float] = {}  #: until when a host could not be seen
-        self._began = self._last = -math.inf  #: since when it looks on, and when it did
+        self._began = self._last = -math.inf  #: start of observation, and its last time
 
     def read(
         self,
@@ -72,9 +72,9 @@ class VisibilityReader:
         grace: float,
         down_after: float,
     ) -> Visibility:
-        """The visibility of all that has ``begun``; partitions are read where some that were ``taken`` are late.
+        """Visibility of all blocks in ``begun``; partitions are read if some in ``taken`` are late.
 
-        Who has not looked on for ``down_after`` seconds asks whether probes were heard then.
+        A reader that has observed for less than ``down_after`` seconds checks whether probes reported then.
         """
         if not 0.0 <= now - self._last <= down_after / 2:
             self._began = now
@@ -104,7 +104,7 @@ class VisibilityReader:
         )  # fmt: skip
 
     def remember(self, blocks: Iterable[Block], now: float) -> None:
-        """Note who cannot be seen ``now``, and let go of who can."""
+        """Note the hosts that cannot be seen ``now``, and forget those that can."""
         for block in blocks:
             if block.state == UNKNOWN:
                 self._excused[block.host_id] = now
@@ -115,7 +115,7 @@ class VisibilityReader:
 def read_partitions(
     cluster: Cluster, layout: Layout, tags: Collection[str], unread: Unread
 ) -> dict[int, PartitionVisibility | None]:
-    """The visibility of the partitions with these tags, by number, None where it cannot be read; three pipelines per
+    """Visibility of the partitions with these tags, by number, None if it cannot be read; three pipelines per
     shard."""
     asked = [tag for tag in layout.tags if tag in tags]
     leases, commits = [keys.lease(tag) for tag in asked], [keys.commit(tag) for tag in asked]
@@ -145,7 +145,7 @@ def _memory(cluster: Cluster, tags: Iterable[str]) -> dict[Address | None, Any]:
 
 
 def _is_full(info: bytes) -> bool:
-    """Whether a server refuses what takes memory (Redis, "INFO")."""
+    """Whether a server refuses commands that need memory (Redis, "INFO")."""
     figures = dict(line.split(b":", 1) for line in info.split(b"\r\n") if b":" in line)
     return 0 < _whole(figures.get(b"maxmemory")) < _whole(figures.get(b"used_memory"))
 
@@ -157,8 +157,8 @@ def _whole(digits: bytes | None) -> int:
 def heard_before(
     cluster: Cluster, tags: Iterable[str], owners: Mapping[str, str], down_after: float, interval: float, unread: Unread
 ) -> frozenset[str]:
-    """The shards in which entries of these partitions came all the time, from ``down_after`` seconds ago until a moment
-    ago: a host silent since then is silent alone. A few partitions of each are asked; ``interval`` is that
+    """Shards in which entries of these partitions arrived all the time, from ``down_after`` seconds ago until a moment
+    ago: a host silent since then is silent alone. A few partitions of each are checked; ``interval`` is that
     of the samples, in seconds."""
     chosen: dict[str, list[str]] = {}
     for tag in dict.fromkeys(tags):
@@ -185,7 +185,7 @@ def heard_before(
 
 
 def _moments(patience: float, interval: float) -> tuple[range, int]:
-    """How long ago probes must have been heard, and for how long from then on, in ms: any outage of half as long again
+    """How long ago probes must have reported, and for how long from then on, in ms: any outage half as long again
     hides at least one of these moments."""
     span = min(_EARLIER * patience, max(_SPAN * patience, 1.5 * interval))
     first, last = int(1000 * _EARLIER * patience), int(1000 * (_LATELY * patience + span))
@@ -193,8 +193,8 @@ def _moments(patience: float, interval: float) -> tuple[range, int]:
 
 
 def advanced_hosts(cluster: Cluster, silent: Sequence[Begun], unread: Unread) -> frozenset[int]:
-    """The hosts whose positions are not those any more that their blocks were made of: they were heard in between, or
-    that cannot be known. Without this a host would be down whose partition was committed, for the first time in a
+    """Hosts with other positions than those their blocks were made from: they reported in between, or
+    that cannot be known. Otherwise a host would be down if its partition was committed, for the first time in a
     while, between the reading of its position and that of its lease."""
     by_tag: dict[str, list[Begun]] = {}
     for each in silent:
@@ -214,8 +214,8 @@ def advanced_hosts(cluster: Cluster, silent: Sequence[Begun], unread: Unread) ->
 
 
 def refused_hosts(cluster: Cluster, silent: Sequence[Begun], since: float, unread: Unread) -> frozenset[int]:
-    """The hosts whose probes have said ``since`` then, by their own clock, that the filter refuses what they send for
-    want of a signature; of very many only some are asked. Nobody else says it of them: a status is the host's own."""
+    """Hosts whose probes have reported ``since`` then, by their own clock, that the filter refuses their frames for
+    lack of a signature; if very many, only some are checked. No other part reports it: a status is the host's own."""
     asked = {block.host_id: keys.status(member.tag, block.host_id) for member, block in silent[:_MOST_ASKED]}
     replies = cluster.gather([(key, ("GET", key)) for key in asked.values()])
     return frozenset(
@@ -238,7 +238,7 @@ def _is_silent(block: Block, before: float) -> bool:
 
 
 def _is_position(block: Block, data: object) -> bool:
-    """Whether this is the tick that the block knows as the newest."""
+    """Whether this is the newest tick known to the block."""
     try:
         found = position.decode(data) if isinstance(data, bytes) else None
     except FrameError:
@@ -247,7 +247,7 @@ def _is_position(block: Block, data: object) -> bool:
 
 
 def _cursor(reply: object) -> bytes:
-    """Cursor of the newest commit; the beginning if there is no sound one."""
+    """Cursor of the newest commit; the beginning if there is no valid one."""
     try:
         return position.decode_commit(reply).cursor if isinstance(reply, bytes) else _FIRST
     except FrameError:
@@ -255,5 +255,5 @@ def _cursor(reply: object) -> bytes:
 
 
 def _seconds(cursor: bytes) -> float:
-    """When an entry came, by its shard's clock."""
+    """Arrival time of an entry, by its shard's clock."""
     return int(cursor.partition(b"-")[0]) / 1000.0

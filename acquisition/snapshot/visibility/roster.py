@@ -1,8 +1,8 @@
-"""Roster: hosts that were seen and are gone, and partitions that came back empty.
+"""Roster: hosts seen before and gone, and partitions that came back empty.
 
-The roster lies in the shards, beside the positions of dormant sets, and in the memory of each filter worker, which
-writes it again into a shard that has come back empty. Where shards and filters were all restarted it is gone, and the
-reader says since when.
+The roster is in the shards, beside the positions of dormant sets, and in the memory of each filter worker, which
+writes it again into a shard that has come back empty. If shards and filters were all restarted it is gone, and the
+reader reports since when.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.seen import Seen
 
 _MOST_NAMED = 5
-#: Seconds for which a host that its shard has lost stays visible, and for which readings warn that hosts may be
+#: Seconds for which a host lost by its shard stays visible, and for which readings warn that hosts may be
 #: missing: probes come back within seconds. Filters forget only hosts that have been silent for very long.
 KEPT = 60.0
 LOST = TemporaryError("shards have just lost their data about hosts")
 
 
 class Roster(NamedTuple):
-    """``gone`` are the hosts that have expired, those last that were seen last. ``refilled`` is when a shard was last
+    """``gone`` are the expired hosts, ordered by when they were last seen. ``refilled`` is when a shard was last
     found empty, in seconds since 1970, 0.0: never. ``unread`` of all ``partitions`` could not be read."""
 
     gone: Sequence[Seen]
@@ -37,7 +37,7 @@ class Roster(NamedTuple):
 
 
 def read(cluster: Cluster, layout: Layout, now: float) -> Roster:
-    """The roster at ``now``, seconds since 1970. Raises ShardError when no shard answers at all."""
+    """The roster at ``now``, seconds since 1970. Raises ShardError if no shard answers at all."""
     commands = [
         (key, (word, key))
         for tag in layout.tags
@@ -58,7 +58,7 @@ def read(cluster: Cluster, layout: Layout, now: float) -> Roster:
 
 
 def blindness(found: Roster) -> str:
-    """Why a reader that has found no host at all is blind."""
+    """Why a reader without any host is blind."""
     if found.gone:
         last = found.gone[-1].last
         empty = found.refilled > last
@@ -75,7 +75,7 @@ def blindness(found: Roster) -> str:
 
 
 def missed(gone: Sequence[Seen]) -> str:
-    """Expired hosts, in words."""
+    """Text about expired hosts."""
     names = ", ".join(one.name for one in gone[: -_MOST_NAMED - 1 : -1])
     more = f" and {len(gone) - _MOST_NAMED} more" * (len(gone) > _MOST_NAMED)
     return (
@@ -90,22 +90,22 @@ def moment(seconds: float) -> str:
 
 
 class RefillReader:
-    """A reader cannot miss a host that it has never seen: so it asks how long each partition has held its data, until
-    it has found the partition whole once. From then on it remembers who was there (``PositionReader``)."""
+    """A reader cannot miss a host it has never seen: so it reads how long each partition has held its data, until
+    it has found the partition complete once. From then on it remembers its hosts (``PositionReader``)."""
 
     def __init__(self, layout: Layout) -> None:
         self._commands = [(keys.began(tag), ("MGET", keys.began(tag), keys.commit(tag))) for tag in layout.tags]
-        self._open = self._commands  #: what was not found whole yet
+        self._open = self._commands  #: not yet found complete
         self._last = -math.inf
 
     def read(self, cluster: Cluster, now: float, errors: Sequence[ShardpulseError]) -> list[ShardpulseError]:
-        """LOST, if a partition has been emptied within the last minute and was not found whole before that; ``errors``
-        are those of the reading so far: where shards do not answer, that is said, and nothing is asked. Beside it what
-        may not be asked.
+        """LOST, if a partition has been emptied within the last minute and was not found complete before; ``errors``
+        are those of the reading so far: with shards that do not answer, they are reported, and nothing is read. Beside
+        it, errors about forbidden reads.
 
-        Raises ShardError when no shard answers at all.
+        Raises ShardError if no shard answers at all.
         """
-        if not 0.0 <= now - self._last < KEPT / 2:  # it remembers nothing any more
+        if not 0.0 <= now - self._last < KEPT / 2:  # it has lost its memory
             self._open = self._commands
         self._last = now
         if not self._open or not all(isinstance(error, FrameError) for error in errors):

@@ -12,23 +12,23 @@ from acquisition.wire import keys, lease
 from acquisition.wire.layout import Layout
 from acquisition.wire.lease import Holder
 
-_GONE = -2  #: what PTTL says of a key that ran out since GET
+_GONE = -2  #: PTTL of a key that has expired since GET
 
 
 class Worker(NamedTuple):
-    """``renewed`` is how many seconds ago it last renewed anything, by the shards' own clocks."""
+    """``renewed`` is the time in seconds since it last renewed anything, by the shards' own clocks."""
 
     id: str
     name: str
     lease_seconds: float
     renewed: float
     partitions: tuple[int, ...]
-    step: str = ""  #: how it computes, ``native`` or ``numpy``; "" when it does not say
-    figures: str = ""  #: a checksum of what it is to compute, the same for the same configuration; "" as above
+    step: str = ""  #: its kind of step, ``native`` or ``numpy``; "" if not reported
+    figures: str = ""  #: checksum of the figures to compute, equal for equal configurations; "" as above
 
 
 class Workers(NamedTuple):
-    """``unowned`` partitions are smoothed by nobody at this moment, ``errors`` is what could not be read."""
+    """``unowned`` partitions are not smoothed by any worker now, ``errors`` is what could not be read."""
 
     workers: tuple[Worker, ...]
     unowned: tuple[int, ...]
@@ -36,10 +36,10 @@ class Workers(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How long the oldest unread entry of a partition has waited for a worker.
+    """Waiting time of the oldest unread entry of a partition.
 
-    ``seconds`` is 0 when nothing waits, None when that is unknown (``problem`` says why); ``error`` is what its shard
-    answered instead.
+    ``seconds`` is 0 if nothing waits, None if unknown (``problem`` is the reason); ``error`` is what its shard
+    returned instead.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Lag(NamedTuple):
 def read_workers(cluster: Cluster, layout: Layout) -> Workers:
     """All live workers, ordered by name and id, in one pipeline per shard.
 
-    A partition whose shard cannot be read is neither owned nor unowned: its error says so.
+    A partition with an unreadable shard is neither owned nor unowned: it has an error instead.
     """
     replies = cluster.gather([(key, command) for tag in layout.tags for key, command in _commands(tag)])
     owned: dict[Holder, list[int]] = {}
@@ -88,7 +88,7 @@ def _commands(tag: str) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def _decode(value: Any, left: Any, members: Any, clock: Any) -> tuple[Holder | None, dict[Holder, float]]:
-    """The holder of a partition, and seconds since each worker renewed there. Raises what went wrong."""
+    """Holder of a partition, and seconds since each worker renewed there. Raises any error found."""
     for answer in (value, left, members, clock):
         if isinstance(answer, ShardpulseError):
             raise answer
@@ -112,7 +112,7 @@ def _worker(holder: Holder, partitions: list[int], renewed: float) -> Worker:
 def read_lags(
     cluster: Cluster, layout: Layout, cursors: Mapping[str, bytes], only: Collection[str] | None = None
 ) -> list[Lag]:
-    """All partitions, or ``only`` those with these tags, in order; ``cursors`` are how far the commits have come, by
+    """All partitions, or ``only`` those with these tags, in order; ``cursors`` is the progress of commits, by
     tag."""
     wanted = [(number, tag) for number, tag in enumerate(layout.tags) if only is None or tag in only]
     commands: list[tuple[str, tuple[Any, ...]]] = []
@@ -128,19 +128,19 @@ def read_lags(
 
 
 def lag_of(worker: Worker, lags: Iterable[Lag]) -> float | None:
-    """The longest wait in the partitions of a worker, seconds; None while that of one of them is unknown."""
+    """Longest wait in the partitions of a worker, seconds; None while one of them is unknown."""
     return worst_lag(lag for lag in lags if lag.number in worker.partitions)
 
 
 def worst_lag(lags: Iterable[Lag]) -> float | None:
-    """The longest wait, seconds; None while one is unknown."""
+    """Longest wait, seconds; None while one is unknown."""
     waits = [lag.seconds for lag in lags]
     known = [seconds for seconds in waits if seconds is not None]
     return max(known, default=0.0) if len(known) == len(waits) else None
 
 
 def _lag(number: int, tag: str, entries: Any, clock: Any, known: bool) -> Lag:
-    """Both times are the shard's: the id of an entry is when it came."""
+    """Both times are the shard's: the id of an entry is its arrival time."""
     for error in map(value_of, (entries, clock)):
         if isinstance(error, ShardpulseError):
             return Lag(number, None, f"{keys.raw(tag)}: {error}", error)

@@ -1,9 +1,9 @@
 """Evidence of the process that runs a VM, from its hosts' figures (pure).
 
 A VM (its ``stable``, a uuid) has one process on one host, and two while it migrates, each an entity of its own.
-All evidence is that host's own: the CPU time that its process had, and how long ago it started by the clock
-that started with the host. Wall clocks of hosts are no part of it. It stands in the smoothed record of the
-tick, so a reader that starts now knows as much as one that has read all along (docs/decisions/0021).
+All evidence is that host's own: the CPU time of its process, and how long ago it started by the clock
+that started with the host. Wall clocks of hosts are not used. It is in the smoothed record of the
+tick, so a reader that starts now knows as much as one that has been running all along (docs/decisions/0021).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from acquisition.wire import table
 from acquisition.wire.records.smoothed import SmoothedRecord
 from acquisition.wire.table import FIRST_SEEN, Entity
 
-VM = table.VM  #: kind of the entities that this is about
-GUEST_METRIC = "cpu_guest_ratio"  #: CPU time that ran the guest, in cores (docs/metrics.md)
+VM = table.VM  #: kind of the entities in this module
+GUEST_METRIC = "cpu_guest_ratio"  #: CPU time spent running the guest, in cores (docs/metrics.md)
 CPU_METRIC = "cpu_ratio"
-RUN_METRIC = "vcpu_run_ratio"  #: CPU time of its vCPU threads, also where the kernel books no guest time
+RUN_METRIC = "vcpu_run_ratio"  #: CPU time of its vCPU threads, also if the kernel accounts no guest time
 
 #: CPU, in cores, below which a process without guest time stands still: two clock ticks of a second.
 STANDSTILL = 0.02
 
 
 class Meter(NamedTuple):
-    """One figure of a process: ``now`` is its value in the tick that the reading asked for, None where there
-    is none or it is not valid; ``mean`` its moving average, up to the newest tick that there is."""
+    """One figure of a process: ``now`` is its value in the requested tick, None if there
+    is none or it is invalid; ``mean`` its moving average, up to the newest tick."""
 
     now: float | None = None
     mean: float | None = None
@@ -50,14 +50,14 @@ class Meter(NamedTuple):
 class VmEvidence(NamedTuple):
     """One process of a VM.
 
-    ``born`` is when it started, by the clock of the filter (seconds since 1970) that read its host's
-    monotonic clock; None where that is unknown. ``certain`` is False where only a table names it: it may have ended
-    long ago. ``unheard`` says that nothing has come of it for longer than the limit. ``kvm`` says that the kernel
-    runs its vCPUs; ``accounted`` that its host is known to count guest time, by any VM that it has (nested under
-    another hypervisor a kernel may count all of it as system time); ``incoming`` that it was started to receive
-    a migration and has not run yet; ``received_seconds`` how long ago such a guest first ran here, None where none has.
-    Of all this only ``first_seen`` is not the host's own word: since when the filter has seen it report the VM without
-    a break (None: an older filter wrote its table). ``filtered`` is when the filter last read of it.
+    ``born`` is when it started, by the clock (seconds since 1970) of the filter that read its host's
+    monotonic clock; None if unknown. ``certain`` is False if only a table names it: it may have ended
+    long ago. ``unheard``: nothing about it has arrived for longer than the limit. ``kvm``: the kernel
+    runs its vCPUs; ``accounted``: its host is known to count guest time, from any of its VMs (nested under
+    another hypervisor a kernel may count all of it as system time); ``incoming``: it was started to receive
+    a migration and has not run yet; ``received_seconds`` is how long ago such a guest first ran here, None if never.
+    Only ``first_seen`` is not the host's own statement: since when the filter has seen it report the VM without
+    interruption (None: an older filter wrote its table). ``filtered`` is when the filter last read about it.
     """
 
     host_id: int
@@ -81,22 +81,22 @@ class VmEvidence(NamedTuple):
 
     @property
     def works(self) -> bool:
-        """Whether CPU time of the VM advances here, by guest time or, where that says nothing, by all of it."""
+        """Whether CPU time of the VM advances here, by guest time or, if that is not conclusive, by all of it."""
         if self.guest.ever:
             return self.guest.now is None or self.guest.now > 0.0
         return not self.waits_for_guest and (self.load.now or 0.0) >= STANDSTILL
 
     @property
     def load(self) -> Meter:
-        """Substitute for guest time where that is not booked: the CPU time of its vCPU threads, else all of it, which
-        has the receiving of a guest in it."""
+        """Substitute for guest time if that is not accounted: the CPU time of its vCPU threads, else all of it,
+        including that for receiving a guest."""
         return self.cpu if self.run == Meter() else self.run
 
     @property
     def waits_for_guest(self) -> bool:
-        """Whether it still waits for the guest that it was started to receive, as far as is known of it.
+        """Whether, as far as is known, it still waits for the guest it was started to receive.
 
-        Its host may be late: what the process uses is not the load of the VM then either.
+        Its host may be late: even then, CPU used by the process is not the load of the VM.
         """
         if self.guest.ever or not self.incoming:
             return False
@@ -108,7 +108,7 @@ class VmEvidence(NamedTuple):
 
 
 def evidence_of(block: Block, row: int) -> VmEvidence:
-    """Evidence that a row of a block gives."""
+    """Evidence from a row of a block."""
     entity = block.entities[row]
     record = block.record() or block.past
     at = _row_of(record, row, entity)
@@ -135,19 +135,19 @@ def evidence_of(block: Block, row: int) -> VmEvidence:
 
 
 def _born(block: Block, entity: Entity) -> float | None:
-    """When the process started: the label ``started`` is seconds after its host's boot, as is ``monotonic``."""
+    """Start of the process: the label ``started`` is in seconds after its host's boot, as is ``monotonic``."""
     ago = _since(block, entity, "started")
     return None if block.head is None or ago is None else block.head.filtered - ago
 
 
 def _since(block: Block, entity: Entity, label: str) -> float | None:
-    """Seconds since what a label says, which is in seconds after the boot of the host."""
+    """Seconds since the time in a label, which is in seconds after the boot of the host."""
     at = _seconds(entity, label)
     return None if block.head is None or at is None else block.head.monotonic - at
 
 
 def _seconds(entity: Entity, label: str) -> float | None:
-    """A label that is a finite number of seconds."""
+    """Value of a label that is a finite number of seconds."""
     try:
         seconds = float(entity.labels[label])
     except (KeyError, ValueError):
@@ -156,7 +156,7 @@ def _seconds(entity: Entity, label: str) -> float | None:
 
 
 def _row_of(record: SmoothedRecord | None, row: int, entity: Entity) -> int | None:
-    """Where an entity stands in a record, most likely at ``row``."""
+    """Row of an entity in a record, most likely ``row``."""
     if record is None:
         return None
     if row < record.ids.size and int(record.ids[row]) == entity.id:
@@ -212,7 +212,7 @@ class EvidenceIndex:
         self._contested: set[str] = set()
 
     def take(self, blocks: Iterable[Block]) -> None:
-        """Take the rows of blocks, in the place of what was known of these."""
+        """Add the rows of blocks, replacing earlier ones of the same blocks."""
         for block in blocks:
             key = block.host_id, block.set_id
             held = self._held.get(key)
@@ -221,12 +221,12 @@ class EvidenceIndex:
                 self._take(key, block)
 
     def forget(self, present: Set[Owner]) -> None:
-        """Let go of all blocks but these."""
+        """Forget all blocks but these."""
         for key in self._held.keys() - present:
             self._drop(key)
 
     def contested(self, among: Container[Owner] | None = None) -> dict[str, list[Owner]]:
-        """VMs that several processes report, each with the owners of the blocks that hold them: of all blocks, or
+        """VMs reported by several processes, each with the owners of the blocks that contain them: of all blocks, or
         ``among`` some."""
         found = {}
         for vm in self._contested:
@@ -267,7 +267,7 @@ class EvidenceIndex:
 
 
 def evidence_by_vm(vms: Container[str], blocks: Iterable[Block]) -> dict[str, list[VmEvidence]]:
-    """The evidence of all processes of these VMs in these blocks: one walk, as a host may report any number of VMs."""
+    """Evidence of all processes of these VMs in these blocks: one pass, as a host may report any number of VMs."""
     found: dict[str, list[VmEvidence]] = {}
     for block in blocks:
         for row, entity in enumerate(block.entities):

@@ -1,28 +1,28 @@
 """Placement: the one host of a VM, even while two hosts report it (pure).
 
-While a VM migrates there are two processes: the source runs the guest until it pauses or ends, the
-destination was started to receive it and is idle. Only one of them runs the guest at a time. The rule:
+While a VM migrates there are two processes: the source runs the guest until it pauses or ends; the
+destination, started to receive it, is idle. Only one of them runs the guest at a time. The rule:
 
-1. The process that runs the guest in this tick; the oldest of those, as in the tick in which
-   the guest changes over both have run it. The oldest of all keeps it as long as its CPU time advances.
+1. The process that runs the guest in this tick; if several, the oldest, since in the tick of the
+   switch both have run it. The oldest of all keeps it as long as its CPU time advances.
 2. If none does: the youngest that has ever run it, of those that have reported within the limit (or of all).
-   The guest is idle, or stands still between source and destination; what has never run it is an incoming process.
+   The guest is idle, or stopped between source and destination; a process that never ran it is incoming.
 3. If none is known to have run it, it may be emulated, or its kernel does not separate guest time from system time.
-   Then the CPU time of its vCPU threads takes its place, or, where they are not known, that of the process, which
-   proves less, as receiving a guest takes CPU too: the oldest stays until it has ended, or stands still while another
-   does not.
+   Then the CPU time of its vCPU threads is used instead, or, if they are unknown, that of the process, which
+   proves less, as receiving a guest takes CPU too: the oldest stays until it has ended, or is inactive while another
+   is not.
 
 An aborted migration reverts by rule 1 or, as soon as the other process has ended, by itself.
 
-Whatever a host says of a VM is a claim: it may say it of any. The oldest is the one that the filter saw first, whatever
-the hosts say of their processes' age. For a minute two of them are a migration; one that lasts longer is INCOMING, or,
-where CPU time advances in both, a CONFLICT, and neither keeps the VM, or anything else of its host, from being moved.
+Any statement of a host about a VM is a claim: it may claim any VM. The oldest is the one the filter saw first, whatever
+ages the hosts report. For a minute two of them are a migration; one that lasts longer is INCOMING, or,
+if CPU time advances in both, a CONFLICT, and neither prevents moves of the VM or of anything else on its host.
 
-One id and several names are several VMs, copies of which nobody changed the id, unless a process was started to receive
-a guest: while that has not run, and where the guest has changed over, it is the VM of the older process under another
-name (``vms_of``). The VM that was seen first keeps the id.
+One id with several names means several VMs, copies with the id unchanged, unless a process was started to receive
+a guest: until that has run, and if the guest has changed over, it is the VM of the older process under another
+name (``vms_of``). The VM seen first keeps the id.
 
-Where its vCPUs have run on two hosts at once for some seconds it *runs twice* (``Placement.running_hosts``): a broken
+If its vCPUs have run on two hosts at once for some seconds it *runs twice* (``Placement.running_hosts``): a broken
 migration has left two copies, which may write to one disk.
 
 /proc cannot distinguish a paused guest from an idle one. Both have no guest time in a tick.
@@ -42,31 +42,31 @@ from acquisition.wire.table import Entity
 
 RUNNING = "running"  #: one process has it; it may be idle or paused
 MIGRATING = "migrating"  #: several processes have it, for ``CLAIM_SECONDS`` at most
-#: Several have had it for longer, and no CPU time of it advances but where it is: a long migration, or none.
+#: Several have had it for longer, and its CPU time advances only at its place: a long migration, or none.
 INCOMING = "incoming"
-CONFLICT = "conflict"  #: several have had it for longer, and CPU time of it advances in one that came later as well
+CONFLICT = "conflict"  #: several have had it for longer, and its CPU time advances in one that came later as well
 #: One process has it, which was started to receive it and has not run it yet (or it has been paused ever
-#: since): what that process uses is not the load of the VM.
+#: since): CPU used by that process is not the load of the VM.
 ARRIVING = "arriving"
-UNSEEN = "unseen"  #: one process has it, on a host that is late or down: where it was last
+UNSEEN = "unseen"  #: one process has it, on a host that is late or down: its last place
 
 STATES = (RUNNING, MIGRATING, INCOMING, CONFLICT, ARRIVING, UNSEEN)
 
-#: Seconds after a guest first ran in which the process that it came from may still have run in the same tick.
+#: Seconds after a guest first ran during which its former process may still have run in the same tick.
 _SWITCH_SECONDS = 3.0
-#: CPU time of vCPUs, in cores, that is no noise; and the part of it that its average has come to when they have run for
+#: CPU time of vCPUs, in cores, above noise; and the fraction of it that the average reaches after they have run for
 #: some seconds (0.7 time constants): in the tick of a switch both have run.
 _ADVANCES, _SETTLED = 0.001, 0.5
-#: What a row is that is not the place of its VM.
+#: Mark of a row that is not the place of its VM.
 SHADOW = "shadow"
 
 
 class Placement(NamedTuple):
     """Where a VM is: ``entity_id`` is the process that is its place and load, ``evidence`` are all, oldest first.
 
-    ``other_hosts`` are those of the other processes while it is MIGRATING, INCOMING or in CONFLICT, its own among them
-    if it migrates within it. A process that is unheard of for longer than the limit (its host is down), or that only a
-    table names, is none of them once the guest has run elsewhere.
+    ``other_hosts`` are those of the other processes while it is MIGRATING, INCOMING or in CONFLICT, including its own
+    if it migrates within it. A process without news for longer than the limit (its host is down), or known from a
+    table only, is not included once the guest has run elsewhere.
     """
 
     vm: str
@@ -75,7 +75,7 @@ class Placement(NamedTuple):
     entity_id: int
     state: str  #: of STATES
     host_state: str  #: current, late, down
-    age_seconds: float  #: of what is known of it
+    age_seconds: float  #: age of what is known of it
     other_hosts: tuple[str, ...]
     evidence: tuple[VmEvidence, ...]
 
@@ -86,7 +86,7 @@ class Placement(NamedTuple):
 
     @property
     def claimants(self) -> tuple[VmEvidence, ...]:
-        """In a CONFLICT the processes by which hosts claim the VM that another one has."""
+        """In a CONFLICT, the processes by which hosts claim a VM that is on another one."""
         if self.state != CONFLICT:
             return ()
         return tuple(
@@ -95,23 +95,23 @@ class Placement(NamedTuple):
 
     @property
     def running_hosts(self) -> tuple[str, ...]:
-        """The hosts on which its vCPUs run, by their own word, where these are several: it runs twice. Empty else."""
+        """Hosts on which its vCPUs run, by their own statements, if several: it runs twice. Otherwise empty."""
         hosts = {each.host_id: each.host for each in self.evidence if _is_there(each) and _keeps_running(each)}
         return tuple(hosts.values()) if len(hosts) > 1 else ()
 
     @property
     def source(self) -> str | None:
-        """The host that it comes from, while it migrates: by the processes' own word, which decides nothing."""
+        """Host it comes from while it migrates: by the statements of the processes, which decide nothing."""
         return min(self.evidence, key=_age).host if self.state == MIGRATING else None
 
     @property
     def destination(self) -> str | None:
-        """The host that it goes to, while it migrates."""
+        """Host it goes to while it migrates."""
         return max(self.evidence, key=_age).host if self.state == MIGRATING else None
 
 
 def vms_of(evidence: Iterable[VmEvidence]) -> list[list[VmEvidence]]:
-    """The processes of each VM among those of one id, that of the process that was seen first in front."""
+    """Processes of each VM among those of one id, beginning with the VM of the process seen first."""
     found: list[list[VmEvidence]] = []
     for process in sorted(evidence, key=_seniority):
         same = (vm for vm in found if any(each.name == process.name for each in vm))
@@ -126,7 +126,7 @@ def vms_of(evidence: Iterable[VmEvidence]) -> list[list[VmEvidence]]:
 
 def _goes_on_in(older: VmEvidence, younger: VmEvidence) -> bool:
     """Whether the guest of a process migrates, or has migrated, to one under another name: that was started later to
-    receive it, and since it runs there it does not run here."""
+    receive it, and while it runs there it does not run here."""
     if older.born is not None and younger.born is not None and younger.born < older.born:
         return False
     if younger.incoming:
@@ -140,7 +140,7 @@ def _runs(process: VmEvidence) -> bool:
 
 
 def settle(vm: str, evidence: Iterable[VmEvidence]) -> Placement:
-    """The one place of a VM. The order of ``evidence`` does not matter; there must be one at least."""
+    """The one place of a VM. The order of ``evidence`` does not matter; it must not be empty."""
     known = sorted(evidence, key=_seniority)
     place = _place(known)
     others = [process for process in known if process is not place and (_is_there(process) or not _is_there(place))]
@@ -176,7 +176,7 @@ def _keeps_running(process: VmEvidence) -> bool:
 
 
 def _state_beside(place: VmEvidence, others: Sequence[VmEvidence], oldest: VmEvidence) -> str:
-    """Of a VM that several processes have: how long both have been seen, by the filter's clock."""
+    """State of a VM with several processes: from how long both have been seen, by the filter's clock."""
     now = max(process.filtered for process in (place, *others))
     both_since = [
         max(place.first_seen, process.first_seen)
@@ -189,7 +189,7 @@ def _state_beside(place: VmEvidence, others: Sequence[VmEvidence], oldest: VmEvi
 
 
 def _claims(process: VmEvidence) -> bool:
-    """Whether it runs the VM, by its own word; CPU time of one that receives a guest may be that of receiving."""
+    """Whether it claims to run the VM; CPU time of one that receives a guest may be that of receiving."""
     return process.works and (process.guest.ever or not process.incoming)
 
 
@@ -197,13 +197,13 @@ _Age = tuple[float, float, float, int, int]
 
 
 def _age(process: VmEvidence) -> _Age:
-    """Oldest first; what is not known to be young comes before, what has worked more before what has worked less."""
+    """Oldest first; processes not known to be young come first, those that have worked more before others."""
     born = float("-inf") if process.born is None else process.born
     return born, -(process.guest.mean or 0.0), -(process.cpu.mean or 0.0), process.host_id, process.entity_id
 
 
 def _seniority(process: VmEvidence) -> tuple[float, _Age]:
-    """The same by the filter; by the host itself only where no filter says more."""
+    """The same as seen by the filter; by the host's statement only if no filter has more."""
     return _age(process)[0] if process.first_seen is None else process.first_seen, _age(process)
 
 
@@ -233,7 +233,7 @@ def _by_cpu_time(evidence: Sequence[VmEvidence]) -> VmEvidence:
 
 
 def _has_taken_over(older: VmEvidence, younger: VmEvidence) -> bool:
-    """While both stand still their averages fall alike: the larger one stays the larger."""
+    """While both are inactive their averages fall alike: the larger one stays larger."""
     if younger.load.now is None or (younger.run.now is not None and younger.waits_for_guest):
         return False
     works = younger.load.now >= STANDSTILL
@@ -250,11 +250,11 @@ _NO_COPIES: Mapping[tuple[int, int], str] = {}
 
 
 class Placements:
-    """The places of the VMs of one snapshot.
+    """Places of the VMs of one snapshot.
 
-    ``contested`` holds those that several processes have, by id: few. A reader that walks over rows skips
-    those for which ``is_shadow`` is true: they are not their VM's place, and their figures not its load. ``copies`` are
-    the ids of VMs that another one has the uuid of, by host id and entity id of each process: ``HOST:NAME``, as in
+    ``contested`` holds those with several processes, by id: few. A reader that iterates over rows skips
+    those with ``is_shadow``: they are not their VM's place, and their figures not its load. ``copies`` are
+    the ids of VMs that share the uuid of another, by host id and entity id of each process: ``HOST:NAME``, as in
     ``probes.vms.vm_identity``.
     """
 
@@ -269,12 +269,12 @@ class Placements:
         self.copies = copies
 
     def id_of(self, host_id: int, entity: Entity) -> str:
-        """Id of a VM: the one that its host reports, unless that is the id of another VM as well."""
+        """Id of a VM: the reported one, unless that is also the id of another VM."""
         return self.copies.get((host_id, entity.id), entity.stable)
 
     @staticmethod
     def of(blocks: Sequence[Block]) -> Placements:
-        """The places by these blocks alone."""
+        """Places from these blocks alone."""
         index = EvidenceIndex()
         index.take(blocks)
         return placements_of(blocks, index.contested())
@@ -294,12 +294,12 @@ class Placements:
         return (host_id, entity_id) in self.shadows
 
     def is_migrating(self, vm: str) -> bool:
-        """Whether several processes have a VM, and have for a short time: one of a host that has gone down meanwhile
+        """Whether several processes have a VM, and only for a short time: one of a host that has gone down meanwhile
         does not count."""
         return vm in self.contested and self.contested[vm].state == MIGRATING
 
     def mark(self, host_id: int, entity: Entity) -> str:
-        """SHADOW, MIGRATING, or nothing for a row that is all there is of its VM, or of no VM."""
+        """SHADOW, MIGRATING, or "" for a row that is the only one of its VM, or not of a VM."""
         vm = self.id_of(host_id, entity)
         if entity.kind != VM or vm not in self.contested:
             return ""
@@ -308,14 +308,14 @@ class Placements:
         return MIGRATING if self.is_migrating(vm) else ""
 
     def of_row(self, block: Block, row: int) -> Placement:
-        """The place of the VM that a row is a process of."""
+        """Place of the VM that a row is a process of."""
         entity = block.entities[row]
         vm = self.id_of(block.host_id, entity)
         return self.contested.get(vm) or settle(vm, [evidence_of(block, row)])
 
     @cached_property
     def all(self) -> Mapping[str, Placement]:
-        """Every VM by id; made when it is first asked for."""
+        """Every VM by id; made on first use."""
         found = dict(self.contested)
         for block in self._blocks:
             for row, entity in enumerate(block.entities):
@@ -324,11 +324,11 @@ class Placements:
         return found
 
 
-NOWHERE = Placements((), {})  #: of blocks without VMs
+NOWHERE = Placements((), {})  #: for blocks without VMs
 
 
 def placements_of(blocks: Sequence[Block], contested: Mapping[str, Sequence[Owner]]) -> Placements:
-    """The places of the VMs of these blocks; ``contested`` are the owners of those of each VM that several report."""
+    """Places of the VMs of these blocks; ``contested`` are the block owners of each VM reported several times."""
     owners = {owner for several in contested.values() for owner in several}
     there = [block for block in blocks if (block.host_id, block.set_id) in owners]
     places: dict[str, Placement] = {}

@@ -5,21 +5,21 @@ One GETRANGE reads both.
 Layout (little-endian), for C columns (the last D of them derived: no frame carries them), E entities of the record::
 
     header      48 bytes, see HEADER_FIELDS
-    since       E x float64           wall clock of the first sample that an entity's figures know of
+    since       E x float64           wall clock of the first sample known to an entity's figures
     figures     F x C x E x float32   cusum, time_above, [lowest, highest], [median, mad, q1, q3]: see figure_names
-    derived     5 x D x E x float32   see DERIVED_PLANES: what the smoothed planes cannot say
+    derived     5 x D x E x float32   see DERIVED_PLANES: figures missing in the smoothed planes
     bursts      B x E x float32       see BURST_FIGURES: of cpu_busy_ratio, where it is derived; else B is 0
     thresholds  C x float32
     slacks      C x float32
-    sources     (C - D) x uint16      the column of the frame that each carried column is
+    sources     (C - D) x uint16      column in the frame of each carried column
     seen        E x uint8             ticks since ``since``, at most the window
     counts      3 x C x E x uint8     see COUNTS
     codes       D x E x uint8         validity of derived samples
-    names       C names, each ended by a newline
+    names       C names, each terminated by a newline
     padding     zeros to a multiple of 8
 
-It has no magic and no version: those of the record count (``acquisition.wire.records.smoothed``). ``encode`` is what
-every writer is held to; ``tests/acquisition/wire/test_inputs_wire.py`` holds golden bytes and round trips.
+It has no magic and no version: those of the record count (``acquisition.wire.records.smoothed``). ``encode`` is the
+reference for all writers; ``tests/acquisition/wire/test_inputs_wire.py`` contains golden bytes and round trips.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ALWAYS_KEPT = ("cusum", "time_above")
 PLATEAU_FIGURES = ("lowest", "highest")
 ORDER_FIGURES = ("median", "mad", "q1", "q3")
 FIGURES = ALWAYS_KEPT + PLATEAU_FIGURES + ORDER_FIGURES
-#: Of the samples in the window the valid ones; of those that k of n looks at the valid ones, and those above.
+#: Valid samples in the window; valid ones among those for k of n, and those above the threshold.
 COUNTS = ("valid", "counted", "above")
-KEPT = FIGURES + COUNTS  #: all that may be kept of every column, by name
-#: What the smoothed record says of the columns of a frame and cannot say of derived ones.
+KEPT = FIGURES + COUNTS  #: all figures that may be kept for a column, by name
+#: Content of the smoothed record for columns of a frame, missing there for derived ones.
 DERIVED_PLANES = ("last", "mean", "variance", "trend", "age")
-BURST_SLOTS = 6  #: of half an hour, in which bursts are remembered
+BURST_SLOTS = 6  #: of half an hour each, for which bursts are remembered
 BURST_FIGURES = (
     *("open", "peak", "held", "slot", "since", "length", "period", "regular"),
     *(f"{name}_{slot}" for name in ("longest", "count", "height") for slot in range(BURST_SLOTS)),
@@ -58,13 +58,13 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
     ("figures", "B"),  # ORDER_STATISTICS, PLATEAU
     ("bursts", "B"),  # BURST_FIGURES, or 0
     ("window", "H"),  # ticks
-    ("counted", "H"),  # ticks, of which those above the threshold are counted
-    ("plateau", "H"),  # valid samples whose lowest and highest are kept; 0: none
+    ("counted", "H"),  # ticks, among which those above the threshold are counted
+    ("plateau", "H"),  # number of valid samples for lowest and highest; 0: none
     ("depth", "H"),  # rows of the ring of recent values
     ("names_size", "H"),
-    ("least", "H"),  # samples that a window needs to be judged
-    ("step", "Q"),  # of this tick: counts ticks of this resource set, those that never came included
-    ("first", "Q"),  # the oldest step that windows know of
+    ("least", "H"),  # samples needed to judge a window
+    ("step", "Q"),  # of this tick: counts ticks of this resource set, missing ones included
+    ("first", "Q"),  # the oldest step known to the windows
     ("window_seconds", "f"),
     ("counted_seconds", "f"),
     ("plateau_seconds", "f"),
@@ -96,12 +96,12 @@ class Head(NamedTuple):
     unused: bytes = b""
 
     def places(self, entities: int) -> Places:
-        """Where the parts lie in a section of so many entities."""
+        """Offsets of the parts in a section of this number of entities."""
         return places(self.columns, self.derived, self.figures, self.bursts, self.names_size, entities)
 
 
 class Section(NamedTuple):
-    """A decoded section; arrays are read-only views, their shapes and types as the layout says: ``figures``
+    """A decoded section; arrays are read-only views with shapes and types as in the layout: ``figures``
     (F, C, E), ``derived`` (5, D, E), ``bursts`` (B, E), ``counts`` (3, C, E), ``codes`` (D, E)."""
 
     head: Head
@@ -118,7 +118,7 @@ class Section(NamedTuple):
     names: tuple[str, ...]
 
     def figure(self, name: str) -> Floats:
-        """One of FIGURES, float32 (C, E). Raises KeyError for one that the section has not."""
+        """One of FIGURES, float32 (C, E). Raises KeyError for one that is not in the section."""
         names = figure_names(self.head.figures)
         if name not in names:
             raise KeyError(name)
@@ -132,7 +132,7 @@ class Section(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where each part of a section begins, in bytes from its start, and its whole size, padding included."""
+    """Offset of each part of a section, in bytes from its start, and its whole size, padding included."""
 
     since: int
     figures: int
@@ -160,7 +160,7 @@ def figure_names(figures: int) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def places(columns: int, derived: int, figures: int, bursts: int, names_size: int, entities: int) -> Places:
-    """The places of a section of that shape."""
+    """Places of a section of that shape."""
     c, d, e = columns, derived, entities
     sizes = (
         8 * e,
@@ -187,7 +187,7 @@ def padded(size: int) -> int:
 
 
 def check(data: bytes | memoryview, entities: int) -> Head:
-    """The header of a whole section of a record with so many entities, of which ``decode`` is then sure to succeed;
+    """Header of a whole section of a record with this number of entities, for which ``decode`` is then sure to succeed;
     builds no arrays. Raises FrameError."""
     head = unpack_head(data)
     c, d = head.columns, head.derived
@@ -201,15 +201,15 @@ def check(data: bytes | memoryview, entities: int) -> Head:
 
 
 def unpack_head(data: bytes | memoryview) -> Head:
-    """The header at the start of ``data``. Raises FrameError when it is cut."""
+    """Header at the start of ``data``. Raises FrameError if it is truncated."""
     if len(data) < HEADER.size:
         raise FrameError("short", f"invalid decision inputs of {len(data)} bytes")
     return Head._make(HEADER.unpack_from(data))
 
 
 def decode(data: bytes | memoryview, entities: int, head: Head | None = None) -> Section:
-    """The section in ``data``, of a record with so many entities; ``head`` is what ``check`` has answered, if it was
-    asked. Raises FrameError if it is invalid."""
+    """Section in ``data``, of a record with this number of entities; ``head`` is the result of ``check``, if it was
+    called. Raises FrameError if it is invalid."""
     if head is None:
         head = check(data, entities)
     c, d, e = head.columns, head.derived, entities
@@ -231,7 +231,7 @@ def decode(data: bytes | memoryview, entities: int, head: Head | None = None) ->
 
 
 def encode(section: Section) -> bytes:
-    """The bytes of a section; ``names_size`` of its head is made right."""
+    """Bytes of a section; ``names_size`` of its head is corrected."""
     names = pack_names(section.names)
     body = b"".join(
         (
@@ -253,19 +253,19 @@ def encode(section: Section) -> bytes:
 
 
 def pack_names(names: Sequence[str]) -> bytes:
-    """Names of columns, each ended by a newline."""
+    """Names of columns, each terminated by a newline."""
     return "".join(f"{name}\n" for name in names).encode()
 
 
 def names_of(head: Head, entities: int, data: bytes | memoryview) -> tuple[str, ...]:
-    """The names of the columns of a section. Raises FrameError("names")."""
+    """Names of the columns of a section. Raises FrameError("names")."""
     at = head.places(entities).names
     return split_names(bytes(data[at : at + head.names_size]), head.columns)
 
 
 @lru_cache(1024)
 def split_names(data: bytes, count: int) -> tuple[str, ...]:
-    """Names that ``pack_names`` packed. Raises FrameError("names") when these are not ``count`` names."""
+    """Names packed by ``pack_names``. Raises FrameError("names") if these are not ``count`` names."""
     try:
         names = data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -276,7 +276,7 @@ def split_names(data: bytes, count: int) -> tuple[str, ...]:
 
 
 class Cutter:
-    """Cuts arrays off ``data`` one behind the other."""
+    """Cuts consecutive arrays off ``data``."""
 
     def __init__(self, data: bytes | memoryview, at: int) -> None:
         self._data = data
@@ -293,10 +293,10 @@ class Cutter:
 
 
 def head_fields(what: str, data: bytes, layout: struct.Struct, magic: bytes, read: tuple[int, ...]) -> tuple[Any, ...]:
-    """The fields of the header at the start of ``data``, of which the first two are magic and version.
+    """Fields of the header at the start of ``data``, of which the first two are magic and version.
 
-    Raises FrameError when ``data`` is too short, of other magic, or of a version that is not among those that are
-    ``read``: "newer" for the next one, which a newer filter writes, "version" for others.
+    Raises FrameError if ``data`` is too short, has another magic, or a version not in ``read``:
+    "newer" for the next one, written by a newer filter, "version" for others.
     """
     if len(data) < layout.size:
         raise FrameError("short", f"{what} too short: {len(data)} bytes")

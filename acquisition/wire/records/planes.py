@@ -1,8 +1,8 @@
 """Planes: numbers kept by the filter for every sample, and figures from them.
 
-Each kernel of the filter computes one plane, a float32 number per sample, and its file says what it is. The table here
-holds the planes that come with shardpulse, in the order in which readers show them; those of other kernels are found
-where these are registered. Every reader walks this table, so that a new plane needs no change in any of them.
+Each kernel of the filter computes one plane, a float32 number per sample, documented in its file. This table
+contains the planes that come with shardpulse, in the order shown by readers; those of other kernels are found
+where these are registered. Every reader iterates over this table, so that a new plane needs no change in any of them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Floats = npt.NDArray[np.float32]
 
 
 class Plane(NamedTuple):
-    """One plane, and the figure that readers show of it.
+    """One plane, and the figure that readers show for it.
 
-    The figure has the unit of the metric, or ``unit`` instead of that, or that per second; ``help`` says in a few
-    words what it is. ``derive`` makes it of the stored numbers where these are not what people ask for. A ``raw``
+    The figure has the unit of the metric, or ``unit`` instead, or that per second; ``help`` describes it in a few
+    words. ``derive`` computes it from the stored numbers if these are not suited to users. A ``raw``
     plane holds the samples of the newest frame, valid or not.
     """
 
     number: int  #: on the wire, 1 to 255, never reused
-    name: str  #: of the plane, which is that of its kernel
+    name: str  #: of the plane and of its kernel
     help: str
-    figure_name: str = ""  #: where it is not that of the plane
+    figure_name: str = ""  #: if it differs from that of the plane
     unit: str | None = None  #: None: that of the metric
     per_second: bool = False
     derive: Callable[[Floats], Floats] | None = None
@@ -41,16 +41,16 @@ class Plane(NamedTuple):
 
     @property
     def figure(self) -> str:
-        """The name of the figure."""
+        """Name of the figure."""
         return self.figure_name or self.name
 
     def unit_of(self, metric_unit: str) -> str:
-        """The unit of the figure of a metric of this unit."""
+        """Unit of the figure for a metric with this unit."""
         unit = metric_unit if self.unit is None else self.unit
         return f"{unit}/s" if self.per_second else unit
 
     def figures(self, stored: Floats) -> Floats:
-        """The figures of stored numbers, float32 of the same shape; NaN where missing."""
+        """Figures from stored numbers, float32 of the same shape; NaN if missing."""
         return stored if self.derive is None else self.derive(stored)
 
 
@@ -69,15 +69,15 @@ LAST = Plane(1, "last", "raw value of the newest sample", raw=True)
 OWN = (MEAN, VARIANCE, TREND, LAST)
 _OWN_BY_NUMBER = {plane.number: plane for plane in OWN}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-#: What else stands beside figures by its name.
+#: Names of other values shown beside figures.
 _TAKEN = frozenset((*inputs.KEPT, "threshold", "validity", "stale_seconds", "age_seconds", "unit", "inputs"))
 
 
 @lru_cache(1)
 def known() -> tuple[Plane, ...]:
-    """All planes of this installation: its own, then those of kernels that other packages register, by number.
+    """All planes of this installation: its own, then those of kernels registered by other packages, by number.
 
-    Raises ConfigError for a kernel that cannot be loaded, and for an invalid number or name, or another's.
+    Raises ConfigError for a kernel that cannot be loaded, and for an invalid or duplicate number or name.
     """
     found = {plane.number: plane for plane in OWN}
     names = {name for plane in OWN for name in (plane.name, plane.figure)} | _TAKEN
@@ -102,6 +102,6 @@ def extra() -> tuple[Plane, ...]:
 
 @lru_cache(256)
 def by_number(number: int) -> Plane:
-    """The plane of a number. One that nobody registers here is shown by its number; its unit is not known."""
+    """Plane of a number. An unregistered one is shown by its number; its unit is unknown."""
     found = _OWN_BY_NUMBER.get(number) or next((plane for plane in known() if plane.number == number), None)
     return found or Plane(number, f"plane{number}", "figure of a kernel that is not installed on this machine", unit="")

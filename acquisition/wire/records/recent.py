@@ -5,9 +5,9 @@ It is ONE string.
 Layout of ``recent:{tag}:HOST:SET`` (little-endian), for C columns and ``capacity`` slots::
 
     header      64 bytes, see HEADER_FIELDS
-    taus        C x float64       time constants in seconds: averages are computed again from raw values
-    names       C names, each ended by a newline, padded to a multiple of 8
-    slots       capacity x (id uint64, first uint64): whose slot it is, and since which step; id 0: free
+    taus        C x float64       time constants in seconds: averages are recomputed from raw values
+    names       C names, each terminated by a newline, padded to a multiple of 8
+    slots       capacity x (id uint64, first uint64): owner of the slot, and since which step; id 0: free
     seeds       seeds x (step uint64, means C x capacity float32, padded to 8): the averages after the steps that are
                 multiples of ``seed_every``, and after the first of a ring and of a life; place
                 (step // seed_every) % seeds; NaN: no average yet; step 0: none
@@ -15,13 +15,13 @@ Layout of ``recent:{tag}:HOST:SET`` (little-endian), for C columns and ``capacit
     row         step uint32 (low half), life uint32 (low half of the epoch), wall float64, monotonic float64,
                 raw C x capacity float32, outliers C x ceil(capacity / 8) bytes (bit i: slot i), padded to 8
 
-Steps count the ticks of a resource set from 1, those that never came included. A raw value that is not valid is a
-quiet NaN whose lowest byte is its validity code; GONE: the slot's entity was not there. A row counts when its step is
-the one that its place should hold (``Ring.order``), so that a tick which never came writes nothing; rows of a slot that
-are older than its ``first`` belong to somebody else.
+Steps count the ticks of a resource set from 1, missing ones included. An invalid raw value is a
+quiet NaN with its validity code in the lowest byte; GONE: the slot's entity was absent. A row counts if its step is
+the one expected at its place (``Ring.order``), so that a missing tick needs no write; rows of a slot that
+are older than its ``first`` belong to another entity.
 
-Readers accept VERSIONS; which of them is written, the record format says (``acquisition.wire.records.record_format``).
-``tests/acquisition/wire/test_recent_wire.py`` holds golden bytes and round trips.
+Readers accept VERSIONS; the record format determines which is written (``acquisition.wire.records.record_format``).
+``tests/acquisition/wire/test_recent_wire.py`` contains golden bytes and round trips.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from acquisition.wire.records import record_format
 from acquisition.wire.records.inputs import Bytes, Cutter, Floats, head_fields, pack_names, padded, split_names
 
 MAGIC = b"SPRG"
-VERSIONS = record_format.known("recent")  #: that are read
+VERSIONS = record_format.known("recent")  #: supported by readers
 VERSION = VERSIONS[-1]
 SEEDS = 5
 SEED_EVERY = 32  #: steps
-GONE = 0xFF  #: code of a slot whose entity was not there at that tick
+GONE = 0xFF  #: code of a slot whose entity was absent at that tick
 QUIET_NAN = 0x7FC00000
 _LOW_HALF = 0xFFFFFFFF
 
@@ -70,7 +70,7 @@ SEED_HEADER = struct.Struct("<Q")  #: step
 
 
 class Places(NamedTuple):
-    """Where each part of a ring begins, in bytes, the sizes of a seed and of a row, and its whole size."""
+    """Offset of each part of a ring, in bytes, the sizes of a seed and of a row, and its whole size."""
 
     taus: int
     names: int
@@ -101,19 +101,19 @@ class Head(NamedTuple):
 
     @property
     def places(self) -> Places:
-        """Where the parts lie."""
+        """Offsets of the parts."""
         return places(self.columns, self.capacity, self.seeds, self.depth, self.names_size)
 
     def slot_at(self, slot: int) -> int:
-        """Where a slot lies."""
+        """Offset of a slot."""
         return self.places.slots + SLOT.size * slot
 
     def seed_at(self, step: int) -> int:
-        """Where the averages after a step lie."""
+        """Offset of the averages after a step."""
         return self.places.seeds + self.places.seed_size * (step // self.seed_every % self.seeds)
 
     def row_at(self, step: int) -> int:
-        """Where the row of a step lies."""
+        """Offset of the row of a step."""
         return self.places.rows + self.places.row_size * (step % self.depth)
 
 
@@ -134,8 +134,8 @@ class Ring(NamedTuple):
     rows: npt.NDArray[np.void]
 
     def order(self) -> npt.NDArray[np.intp]:
-        """The places of the rows that count, the oldest first: those of the newest life whose step is one of the last
-        ``depth`` and the one that the place should hold."""
+        """Places of the rows that count, oldest first: those of the newest life with one of the last ``depth``
+        steps, at the place expected for it."""
         steps, depth = self.rows["step"].astype(np.int64), self.head.depth
         own = (steps > 0) & (steps % depth == np.arange(depth))
         newest = int(np.where(own, steps, 0).argmax())
@@ -146,7 +146,7 @@ class Ring(NamedTuple):
 
 @lru_cache(4096)
 def places(columns: int, capacity: int, seeds: int, depth: int, names_size: int) -> Places:
-    """The places of a ring of that shape."""
+    """Places of a ring of that shape."""
     names = HEADER.size + 8 * columns
     slots = names + padded(names_size)
     seeds_at = slots + SLOT.size * capacity
@@ -157,14 +157,14 @@ def places(columns: int, capacity: int, seeds: int, depth: int, names_size: int)
 
 
 def outlier_bytes(capacity: int) -> int:
-    """How many bytes the outlier bits of one column take."""
+    """Number of bytes for the outlier bits of one column."""
     return (capacity + 7) // 8
 
 
 def make_head(
     host: int, resource_set: int, interval: float, names: tuple[str, ...], derived: int, capacity: int, depth: int
 ) -> Head:
-    """The header of a new ring."""
+    """Header of a new ring."""
     size = len(pack_names(names))
     return Head(
         MAGIC, VERSION, len(names), derived, SEEDS, capacity, depth, SEED_EVERY, size, resource_set, host, interval
@@ -172,13 +172,13 @@ def make_head(
 
 
 def encode_front(head: Head, taus: npt.NDArray[np.float64], names: tuple[str, ...]) -> bytes:
-    """Header, time constants and names: what a ring begins with, before its slots."""
+    """Header, time constants and names: the beginning of a ring, before its slots."""
     packed = pack_names(names)
     return HEADER.pack(*head) + np.asarray(taus, "<f8").tobytes() + packed.ljust(padded(len(packed)), b"\0")
 
 
 def encode_row(step: int, life: int, wall: float, monotonic: float, raw: Floats, codes: Bytes) -> bytes:
-    """A row of ``raw`` float32 (C, capacity) and ``codes`` uint8 (C, capacity), GONE where nobody was there."""
+    """A row of ``raw`` float32 (C, capacity) and ``codes`` uint8 (C, capacity), GONE for absent entities."""
     usable = (codes & validity.CODE_MASK) == validity.VALID
     payload = np.where(usable, raw.astype("<f4").view("<u4"), np.uint32(QUIET_NAN) | codes)
     outliers = np.packbits(usable & (codes != validity.VALID), axis=1, bitorder="little")
@@ -195,15 +195,15 @@ def encode_seed(step: int, means: Floats) -> bytes:
 
 def codes_of(raw: Floats, outliers: Bytes) -> Bytes:
     """Validity codes of the raw values of rows, uint8, of the shape of ``raw`` (..., capacity); ``outliers`` (...,
-    ceil(capacity / 8)) as in a row. GONE where nobody was there."""
+    ceil(capacity / 8)) as in a row. GONE for absent entities."""
     flags = np.unpackbits(outliers, axis=-1, count=raw.shape[-1], bitorder="little") * np.uint8(validity.OUTLIER_FLAG)
     marks = (np.ascontiguousarray(raw).view("<u4") & 0xFF).astype(np.uint8)
-    marks[(marks & validity.CODE_MASK) == validity.VALID] = validity.RANGE  # a NaN is no valid value, whatever it says
+    marks[(marks & validity.CODE_MASK) == validity.VALID] = validity.RANGE  # NaN is never valid, whatever its code
     return np.where(np.isnan(raw), marks, np.where(np.isfinite(raw), flags, np.uint8(validity.RANGE)))
 
 
 def check(data: bytes) -> Head:
-    """The header of a whole ring, of which ``decode`` is then sure to succeed. Raises FrameError."""
+    """Header of a whole ring, for which ``decode`` is then sure to succeed. Raises FrameError."""
     head = unpack_head(data)
     shape = (head.columns, head.capacity, head.seeds, head.depth, head.names_size)
     if not all((head.columns, head.capacity, head.depth, head.seed_every, head.seeds)) or head.derived > head.columns:
@@ -218,12 +218,12 @@ def check(data: bytes) -> Head:
 
 
 def unpack_head(data: bytes) -> Head:
-    """The header at the start of ``data``. Raises FrameError if it is invalid."""
+    """Header at the start of ``data``. Raises FrameError if it is invalid."""
     return Head._make(head_fields("ring of recent values", data, HEADER, MAGIC, VERSIONS))
 
 
 def decode(data: bytes) -> Ring:
-    """The ring in ``data``. Raises FrameError if it is invalid."""
+    """Ring in ``data``. Raises FrameError if it is invalid."""
     head = check(data)
     at, c, n = head.places, head.columns, head.capacity
     cut = Cutter(data, at.taus)
@@ -237,7 +237,7 @@ def decode(data: bytes) -> Ring:
 
 @lru_cache(256)
 def row_dtype(columns: int, capacity: int) -> np.dtype[Any]:
-    """A row as numpy sees it."""
+    """Dtype of a row in numpy."""
     return np.dtype(
         {
             "names": ["step", "life", "wall", "monotonic", "raw", "outliers"],

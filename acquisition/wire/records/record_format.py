@@ -1,8 +1,8 @@
 """Record format: versions in which filters write their records.
 
-The layout in the shards names one format (``acquisition.wire.layout``). Software knows two, the newest and the one
-before (as yet there is none that anybody has: the first that is released will be the first of two): it reads the
-records of both and writes those of the format that is named. So old and new filters and readers
+The layout in the shards names one format (``acquisition.wire.layout``). Software supports two, the newest and the
+previous one (none so far: the first release will be the first of two): it reads the
+records of both and writes those of the named format. So old and new filters and readers
 work on the same shards, until ``shardpulse shards upgrade`` names the newest. A change of the bytes of a record
 adds a format here, keeps golden bytes of every version, and drops the oldest format.
 """
@@ -15,19 +15,19 @@ from acquisition.errors import ConfigError
 
 
 class Versions(NamedTuple):
-    """The version of each record in one format."""
+    """Version of each record in one format."""
 
     smoothed: int  #: decision inputs included
     recent: int
 
 
-#: The formats that are known.
+#: The known formats.
 FORMATS = {3: Versions(smoothed=2, recent=2)}
 NEWEST = max(FORMATS)
 
 
 def versions(number: int) -> Versions:
-    """The versions of a record format. Raises ConfigError for one that is not known."""
+    """Versions of a record format. Raises ConfigError for an unknown one."""
     if number not in FORMATS:
         known = " and ".join(map(str, FORMATS))
         raise ConfigError(
@@ -42,5 +42,5 @@ def versions(number: int) -> Versions:
 
 
 def known(record: str) -> tuple[int, ...]:
-    """The versions of a record, named as in Versions, that are read, oldest first."""
+    """Supported versions of a record, named as in Versions, oldest first."""
     return tuple(sorted({getattr(each, record) for each in FORMATS.values()}))

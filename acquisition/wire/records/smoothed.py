@@ -6,16 +6,16 @@ Layout (little-endian)::
     inputs      inputs_size bytes, a multiple of 8: the section of decision inputs (``records.inputs``), or none
     ids         entities x uint64
     planes      planes x entities x metrics x float32, in the order of ``plane_ids`` (``records.planes``)
-    exceptions  count x (index uint32, code uint32, age float32): the samples that are
-                not valid at this tick, with their code and the seconds of CLOCK_MONOTONIC
-                since their last valid sample (infinite when there never was one)
+    exceptions  count x (index uint32, code uint32, age float32): the samples
+                invalid at this tick, with their code and the seconds of CLOCK_MONOTONIC
+                since their last valid sample (infinite if there never was one)
 
-A record is both what readers get and all that the filter needs to go on after a
-restart. A mean of NaN is not primed yet: there has been no valid sample.
+A record is both the data for readers and all that the filter needs to continue after a
+restart. A mean of NaN is not initialized yet: there has been no valid sample.
 
-Readers accept VERSIONS; which of them is written, the record format says (``acquisition.wire.records.record_format``).
-A damaged section of decision inputs damages no record: ``check`` leaves it to who reads it.
-``tests/acquisition/wire/test_smoothed.py`` holds golden bytes of each.
+Readers accept VERSIONS; the record format determines which is written (``acquisition.wire.records.record_format``).
+A damaged section of decision inputs does not damage the record: ``check`` leaves it to the reader of that section.
+``tests/acquisition/wire/test_smoothed.py`` contains golden bytes of each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from acquisition.wire.records.inputs import head_fields
 from acquisition.wire.records.planes import Plane
 
 MAGIC = b"SPSM"
-VERSIONS = record_format.known("smoothed")  #: that are read
+VERSIONS = record_format.known("smoothed")  #: supported by readers
 VERSION = VERSIONS[-1]
 MAX_PLANES = 8
 
@@ -60,7 +60,7 @@ HEADER_FIELDS: tuple[tuple[str, str], ...] = (
 )
 HEADER = struct.Struct("<" + "".join(code for _, code in HEADER_FIELDS))
 HEADER_SIZE = HEADER.size
-#: Of a header: plane_count, metrics, entities, inputs_size, plane_ids.
+#: From a header: plane_count, metrics, entities, inputs_size, plane_ids.
 _GEOMETRY = struct.Struct("<5xBHI24xI8s")
 
 EXCEPTION = np.dtype([("index", "<u4"), ("code", "<u4"), ("age", "<f4")])
@@ -98,7 +98,7 @@ class SmoothedRecord(NamedTuple):
         return flat.reshape(shape)
 
     def ages(self) -> Floats:
-        """Seconds from each sample's last valid value to this tick, float32 (n, m); 0 when valid now."""
+        """Seconds from each sample's last valid value to this tick, float32 (n, m); 0 if valid now."""
         shape = next(iter(self.planes.values())).shape
         flat = np.zeros(shape[0] * shape[1], np.float32)
         flat[self.exceptions["index"]] = self.exceptions["age"]
@@ -139,32 +139,32 @@ class Head(NamedTuple):
 
     @property
     def ids_at(self) -> int:
-        """Where the ids begin: behind header and decision inputs."""
+        """Offset of the ids: after header and decision inputs."""
         return HEADER_SIZE + self.inputs_size
 
     @property
     def planes_at(self) -> int:
-        """Where the planes begin: behind the ids."""
+        """Offset of the planes: after the ids."""
         return HEADER_SIZE + self.inputs_size + 8 * self.entities
 
     @property
     def exceptions_at(self) -> int:
-        """Where the exceptions begin."""
+        """Offset of the exceptions."""
         return self.planes_at + 4 * self.entities * self.metrics * self.plane_count
 
     @property
     def size(self) -> int:
-        """How many bytes the whole record has."""
+        """Size of the whole record in bytes."""
         return self.exceptions_at + EXCEPTION.itemsize * self.exceptions
 
 
 def unpack_head(data: bytes) -> Head:
-    """The header at the start of ``data``, which may be cut. Raises FrameError if it is invalid."""
+    """Header at the start of ``data``, which may be truncated. Raises FrameError if it is invalid."""
     return Head._make(head_fields("smoothed record", data, HEADER, MAGIC, VERSIONS))
 
 
 def check(data: bytes) -> Head:
-    """The header of a whole record, of which ``decode`` is then sure to succeed; builds no arrays.
+    """Header of a whole record, for which ``decode`` is then sure to succeed; builds no arrays.
 
     Raises FrameError.
     """
@@ -179,7 +179,7 @@ def check(data: bytes) -> Head:
 
 
 def section(data: bytes, head: Head) -> memoryview:
-    """The section of decision inputs of a checked record, as it is; empty if absent."""
+    """Raw section of decision inputs of a checked record; empty if absent."""
     return memoryview(data)[HEADER_SIZE : head.ids_at]
 
 
@@ -191,8 +191,8 @@ def cube(data: bytes) -> tuple[Floats, dict[str, int]]:
 
 
 def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
-    """The record in ``data``; ``head`` is what ``check`` has answered, if it was asked. Raises FrameError when it is
-    none."""
+    """Record in ``data``; ``head`` is the result of ``check``, if it was called. Raises FrameError if it is
+    invalid."""
     if head is None:
         head = check(data)
     planes, index = cube(data)
@@ -214,7 +214,7 @@ def decode(data: bytes, head: Head | None = None) -> SmoothedRecord:
 
 
 def in_c() -> dict[str, object]:
-    """Values that acquisition/wire/smoothed_header.h takes over (``acquisition.compiled.agree``)."""
+    """Values shared with acquisition/wire/smoothed_header.h (``acquisition.compiled.agree``)."""
     shared = (
         "version", "plane_count", "metrics", "entities", "exceptions", "schema", "interval", "inputs_size", "epoch",
         "sequence", "tick", "wall", "monotonic", "filtered",
