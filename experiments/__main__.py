@@ -20,14 +20,14 @@ def main() -> None:
 
 
 def programs() -> dict[str, str]:
-    """The programs by name, each with the first line of what it says of itself."""
+    """The programs by name, each with its summary line."""
     files = {path.stem: path for path in _HERE.glob("*.py") if not path.stem.startswith("__")}
     files |= {path.parent.name: path for path in _HERE.glob("*/__main__.py")}
     return {name: _first_line(files[name]) for name in sorted(files)}
 
 
 def _first_line(path: Path) -> str:
-    """The first line of a module's docstring, after the command in it."""
+    """First line of a module's docstring, without the command in it."""
     line = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
     return line.rpartition("``: ")[2]
 

@@ -52,7 +52,7 @@ _HEADLINES = (
 
 @program("ingest")
 def main(argv: list[str]) -> int:
-    """Measure, print, and say whether what was measured can be trusted."""
+    """Measure, print, and report whether the measurement can be trusted."""
     options, given = parse(argv)
     runs = [measure(options) for _ in range(given.repeats)]
     document = summary(argv, runs)
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
 
 
 def summary(argv: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The document of all runs: the medians of their figures, whether all passed, and the runs."""
+    """Document of all runs: the medians of their figures, whether all passed, and the runs."""
     figures = medians([run["figures"] for run in runs])
     failures = [failure for run in runs for failure in run["failures"]]
     return {
@@ -119,7 +119,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
-    """Options of a run, and those of the program around it. Raises UsageError."""
+    """Options of a run, and of the program around it. Raises UsageError."""
     given = parser().parse_args(argv)
     options = outcome.filled(Options, given)
     outcome.require_positive(
@@ -157,7 +157,7 @@ def _pins(text: str) -> dict[str, int]:
 
 
 def format_run(document: dict[str, Any]) -> list[str]:
-    """The summary document for people."""
+    """The summary document as text."""
     rows = [f"medians of {document['repeats']} runs", ""] if document["repeats"] > 1 else []
     rows += [f"{name:30} {document[name]:>16,}" for name in _HEADLINES]
     rows.append(_row("freshness_ms", document["freshness_ms"], "{:,.1f}"))

@@ -45,8 +45,8 @@ from probes.metrics import RESOURCE_SETS
 _POOL = 16
 _INVALID = 0.01
 _WARM_UP = 35  #: ticks until windows are full
-_RING = 125  #: ticks until rings are
-_RETENTION = 5.0  #: seconds that raw frames stay: there is little time between two ticks here
+_RING = 125  #: ticks until rings are full
+_RETENTION = 5.0  #: seconds for which raw frames are kept: there is little time between two ticks here
 SIDES = {
     "shipped": InputsSettings(),
     "full": InputsSettings(order_statistics=("*",)),
@@ -102,14 +102,14 @@ class Frames:
 
 
 def frames_of(name: str, hosts: int, entities: int) -> Frames:
-    """Frames with the metrics that a probe sends of a resource set."""
+    """Frames with a probe's metrics of a resource set."""
     metrics = RESOURCE_SETS[name].metrics
     workload = Workload(hosts, entities, len(metrics), invalid=_INVALID)
     return Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS), name, metrics)
 
 
 class Side:
-    """A worker with a shard of its own, and the CPU seconds that it has taken."""
+    """A worker with its own shard, and its CPU seconds."""
 
     def __init__(self, cluster: Cluster, inputs: InputsSettings | None) -> None:
         self.cluster = cluster
@@ -119,7 +119,7 @@ class Side:
         self._frames = 0
 
     def take(self, sent: list[Sent]) -> None:
-        """Push entries, and turn the worker until it has smoothed them."""
+        """Add entries, and run turns of the worker until it has smoothed them."""
         self.cluster.gather([(key, ("XADD", key, "*", keys.ENTRY_FIELD, data)) for key, data in sent])
         self._frames += sum(1 for _, data in sent if data[9] == wire.KIND_SAMPLES)
         deadline = time.monotonic() + 30.0
@@ -131,7 +131,7 @@ class Side:
         self.cpu += time.process_time() - began
 
     def records_memory(self) -> int:
-        """Bytes of what the filter has written in the shard, by MEMORY USAGE."""
+        """Bytes of the filter's keys in the shard, by MEMORY USAGE."""
         found = 0
         for address in self.cluster.masters():
             with closing(self.cluster.connect(address)) as connection:
@@ -162,13 +162,13 @@ class Bench:
         return {name: side.cpu - before[name] for name, side in self.sides.items()}
 
     def memory_over_off(self) -> dict[str, int]:
-        """Bytes that each side's shard holds more than that of off."""
+        """Bytes of each side's shard in excess of that of off."""
         held = {name: side.records_memory() for name, side in self.sides.items()}
         return {name: held[name] - held["off"] for name in held if name != "off"}
 
 
 def measure_cpu(workload: Workload, ticks: int, together: Sequence[int]) -> dict[str, Any]:
-    """Nanoseconds of CPU per sample of all sides, and their ratio to off, by how many frames come at once."""
+    """Nanoseconds of CPU per sample of all sides, and their ratio to off, by the number of frames at once."""
     found: dict[str, Any] = {}
     frames = Frames(workload, keys.tags(keys.DEFAULT_PARTITIONS), "vms", resource_set(workload.metrics).metrics)
     with tempfile.TemporaryDirectory(prefix="inputs-cost-") as directory, ExitStack() as stack:
@@ -187,7 +187,7 @@ def measure_cpu(workload: Workload, ticks: int, together: Sequence[int]) -> dict
 
 
 def measure_memory(name: str, hosts: int, entities: int, columns: int) -> dict[str, float]:
-    """Kilobytes of the shards over off, per series, of the metrics that a probe sends."""
+    """Kilobytes of the shards over off, per series, for a probe's metrics."""
     with tempfile.TemporaryDirectory(prefix="inputs-cost-") as directory, ExitStack() as stack:
         bench = Bench(stack, Path(directory))
         bench.run(frames_of(name, hosts, entities), range(_RING), hosts)

@@ -40,7 +40,7 @@ _QEMU = "qemu-system-x86_64"
 _PATIENCE = 30.0
 #: How a migration may end, the last three as faults.
 _WELL, _CANCELLED, _TARGET_KILLED, _SOURCE_KILLED = ENDS = ("well", "cancelled", "target killed", "source killed")
-_SLOWLY, _FAST = 1 << 18, 100 << 20  #: bytes/s of a migration: one that is still under way, one that ends
+_SLOWLY, _FAST = 1 << 18, 100 << 20  #: bytes/s of a migration: one that stays in progress, one that ends
 
 
 class Seen(NamedTuple):
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
 
 
 class Stage:
-    """Shards, a filter and hosts, all of which end with ``stack``."""
+    """Shards, a filter and hosts, all ended by ``stack``."""
 
     def __init__(self, stack: ExitStack, accelerator: str) -> None:
         self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-")))
@@ -71,7 +71,7 @@ class Stage:
         self._stack.callback(_end, child)
 
     def host(self, name: str) -> None:
-        """Start the probe of a host, in a namespace of its own that further commands of it join."""
+        """Start the probe of a host, in its own namespace, which further commands on the host join."""
         addresses = ", ".join(f'"{address}"' for address in self.shards.addresses)
         configuration = self.directory / f"{name}.toml"
         configuration.write_text(
@@ -80,7 +80,7 @@ class Stage:
             "[probe.processes]\nenabled = false\n"
         )
         probe = f"{sys.executable} -m acquisition probe --config {configuration}"
-        orders = f"exec 3<>{self._pipe(name)}; while read line <&3; do ( $line; : ) & done"  # reaps what it starts
+        orders = f"exec 3<>{self._pipe(name)}; while read line <&3; do ( $line; : ) & done"  # reaps its children
         self._spawn(["unshare", "-p", "-f", "--mount-proc", "--kill-child", "sh", "-c", f"{probe} & {orders}"])
 
     def _pipe(self, name: str) -> Path:
@@ -105,7 +105,7 @@ class Stage:
         return made
 
     def look(self) -> Placement | None:
-        """Where a reader that has never read before sees the guest."""
+        """Placement of the guest as seen by a new reader."""
         with SnapshotReader(self.shards.connect(), 0.3) as reader:
             found = reader.coherent().placements.all.get(_UUID)
         if found is not None:
@@ -115,7 +115,7 @@ class Stage:
         return found
 
     def until(self, host: str, state: str, never: str = "") -> str:
-        """Look until the guest is there; what went wrong, "" if nothing did."""
+        """Look until the guest is there; the failure, "" if there was none."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             found = self.look()
@@ -129,7 +129,7 @@ class Stage:
         return f"the guest is not {state} on {host} within {_PATIENCE:g} s: {self.seen[-1:]}"
 
     def until_twice(self, hosts: set[str]) -> str:
-        """Look until the guest runs on exactly these hosts, none: not on several; what went wrong."""
+        """Look until the guest runs on exactly these hosts (none: not on several); the failure."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             found = self.look()
@@ -145,7 +145,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _no_namespace() -> str:
-    """Why no process-id namespace can be made; "" when one can, or when the tool for it is missing."""
+    """Why no process-id namespace can be created; "" if one can, or if the tool for it is missing."""
     if shutil.which("unshare") is None:
         return ""
     tried = subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], capture_output=True, text=True, check=False)
@@ -153,7 +153,7 @@ def _no_namespace() -> str:
 
 
 class Performed(NamedTuple):
-    """How many migrations have ended, by how, in so many seconds, and what was not as it must be."""
+    """Numbers of migrations by their end, their duration in seconds, and failures."""
 
     migrations: int
     ends: dict[str, int]
@@ -162,7 +162,7 @@ class Performed(NamedTuple):
 
 
 def perform(stage: Stage, ends: Iterable[str], seconds: float = math.inf) -> Performed:
-    """Migrations that end so, one after the other, until so many seconds have passed; then two guests at once."""
+    """Perform migrations with these ends, one after the other, for this number of seconds; then two guests at once."""
     for name in ("a", "b"):
         stage.host(name)
     guest, host = stage.guest("a", 0, incoming=False), "a"
@@ -190,7 +190,7 @@ def _other(host: str) -> str:
 def _migrate(
     stage: Stage, source: Monitor, here: str, end: str, serial: int, failures: list[str]
 ) -> tuple[Monitor, str]:
-    """One migration; the process that has the guest then, and its host."""
+    """Perform one migration; the process with the guest afterwards, and its host."""
     there = _other(here)
     target = _begin(stage, source, (here, there), serial, _FAST if end == _WELL else _SLOWLY, failures)
     if end == _WELL:
@@ -199,7 +199,7 @@ def _migrate(
         failures.append(stage.until(there, RUNNING, never=here))
         return target, there
     failures.append(stage.until(here, MIGRATING, never=there))
-    if end == _SOURCE_KILLED:  # the guest is gone, and what waited for it, which ends by itself, never had it
+    if end == _SOURCE_KILLED:  # the guest is gone; the waiting process, which ends by itself, never had it
         source.kill()
         target.close()
         source = stage.guest(here, serial + 1, incoming=False)
@@ -215,7 +215,7 @@ def _migrate(
 def _begin(
     stage: Stage, source: Monitor, way: tuple[str, str], serial: int, speed: int, failures: list[str]
 ) -> Monitor:
-    """Start a process that receives the guest, and the migration to it."""
+    """Start a process to receive the guest, and the migration to it."""
     here, there = way
     target = stage.guest(there, serial, incoming=True)
     failures.append(stage.until(here, MIGRATING, never=there))
@@ -231,7 +231,7 @@ NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("unshare", "util-linux
 
 @program("live_migration")
 def main(argv: list[str]) -> int:
-    """Perform and print; 0 when every answer was right."""
+    """Perform and print; 0 if every answer was right."""
     made = outcome.bare_parser("live_migration", __doc__)
     made.add_argument("--accelerator", choices=("kvm", "tcg"), default="tcg", help="what runs the guest (default tcg)")
     made.add_argument("--migrations", type=int, default=4, metavar="N", help="migrations (default 4: one of each end)")

@@ -74,7 +74,7 @@ class Watch:
         self._source.close()
 
     def over(self, seconds: float) -> Had:
-        """Time that it had in so many seconds. Raises UnavailableError where a figure is missing."""
+        """Its times in a window of ``seconds``. Raises UnavailableError if a figure is missing."""
         self._tick(first=True)
         sums, began = [0.0] * len(_NAMES), time.monotonic()
         last = began
@@ -139,7 +139,7 @@ def running(command: list[str]) -> Iterator[int]:
 
 @contextmanager
 def burners(count: int) -> Iterator[None]:
-    """Processes that take what they get."""
+    """Processes that use all CPU time they get."""
     with ExitStack() as stack:
         for _ in range(count):
             stack.enter_context(running([sys.executable, "-S", "-c", "while True: pass"]))
@@ -147,7 +147,7 @@ def burners(count: int) -> Iterator[None]:
 
 
 def eventually_limited(watch: Watch) -> None:
-    """Until the limit has been found, which makes one tick without a figure."""
+    """Wait until the limit has been detected, which causes one tick without a figure."""
     for _ in range(30):
         with suppress(UnavailableError):
             if watch.over(1.0).throttled > 0.0:
@@ -161,7 +161,7 @@ def pairs(watch: Watch, cgroup: Path, count: int, seconds: float, cores: float) 
     for number in range(count):
         for capped in (number % 2 == 0, number % 2 != 0):
             limit(cgroup, cores if capped else None)
-            watch.over(1.0)  # what the other half left
+            watch.over(1.0)  # remains of the other half
             found[capped].append(watch.over(seconds))
     free, capped_ = ([each.suffering / each.seconds for each in found[key]] for key in (False, True))
     errors = [one - other for one, other in zip(capped_, free, strict=True)]
@@ -176,7 +176,7 @@ def pairs(watch: Watch, cgroup: Path, count: int, seconds: float, cores: float) 
 
 
 def guest(directory: Path) -> list[str]:
-    """The command line of one that is busy."""
+    """Command line of a busy guest."""
     (directory / "floppy").write_bytes(busy_floppy())
     return [
         _QEMU, "-accel", "tcg", "-name", "guest=vcpu-error,debug-threads=on", "-m", "16", "-display", "none",
@@ -185,7 +185,7 @@ def guest(directory: Path) -> list[str]:
 
 
 def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
-    """Both kinds of pairs."""
+    """Measure both kinds of pairs."""
     with limited() as cgroup, running(guest(directory)) as pid, closing(Watch(pid)) as watch:
         (cgroup / "cgroup.procs").write_text(str(pid))
         limit(cgroup, options.quota)
@@ -219,7 +219,7 @@ def _of_libvirt() -> tuple[float, float]:
 
 
 def compared(options: argparse.Namespace, directory: Path) -> dict[str, object]:
-    """Our figures beside those of libvirt."""
+    """Our figures and those of libvirt."""
     directory.chmod(0o755)
     (directory / "floppy").write_bytes(busy_floppy())
     (directory / "domain.xml").write_text(_DOMAIN.format(floppy=directory / "floppy"))
@@ -245,7 +245,7 @@ NEEDS = (needs.tool(_QEMU, "qemu-system-x86"),)
 
 @program("vcpu_error")
 def main(argv: list[str]) -> int:
-    """Measure and print; with libvirt 1 where a figure is further off than 1%."""
+    """Measure and print; with libvirt 1 if a figure is off by more than 1%."""
     made = outcome.bare_parser("vcpu_error", __doc__)
     made.add_argument("--pairs", type=int, default=20, metavar="N", help="pairs of each kind, at least 2 (default 20)")
     made.add_argument("--seconds", type=float, default=5.0, metavar="S", help="of each half, or window (default 5)")

@@ -44,7 +44,7 @@ NEEDS = (needs.tool(_QEMU, "qemu-system-x86"), needs.tool("setpriv", "util-linux
 
 
 class Delays(NamedTuple):
-    """Seconds from start or kill until the answer shows it; ``p95`` and ``most`` of so many ``guests``."""
+    """Seconds from start or kill until the answer shows it; ``p95`` and ``most`` over ``guests`` guests."""
 
     guests: int
     p50: float
@@ -59,7 +59,7 @@ def delays(seconds: Iterable[float]) -> Delays:
 
 
 class Stage:
-    """Shards, filter, service and the probe of this machine, which end with ``stack``."""
+    """Shards, filter, service and the probe of this machine, ended by ``stack``."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-")))
@@ -106,7 +106,7 @@ class Stage:
             self.kill(name)
 
     def look(self) -> set[str]:
-        """The guests that the newest answer has; those that it has twice go to ``twice``."""
+        """The guests in the newest answer; duplicates are added to ``twice``."""
         answer = self.service.ask(_QUESTION)
         rows = [row for block in answer["blocks"] for row in block["entities"]] if answer else []
         names = [row["name"] for row in rows if row["name"].startswith(_PREFIX)]
@@ -114,7 +114,7 @@ class Stage:
         return set(names)
 
     def until(self, wanted: dict[str, float], there: bool) -> list[float]:
-        """Look until all of ``wanted`` are there, or are gone: how long each took since its moment."""
+        """Look until all of ``wanted`` are listed, or are gone: the delay of each since its moment."""
         took: dict[str, float] = {}
         deadline = time.monotonic() + _PATIENCE
         while len(took) < len(wanted):
@@ -126,14 +126,14 @@ class Stage:
         return list(took.values())
 
     def left(self) -> int:
-        """How many descriptors of processes that are gone the probe has open, once there are none or after a while."""
+        """Number of the probe's open descriptors of ended processes, once there are none or after a while."""
         deadline = time.monotonic() + _SETTLES
         while (found := sum(map(_is_of_the_dead, self._descriptors()))) and time.monotonic() < deadline:
             time.sleep(_PAUSE)
         return found
 
     def _descriptors(self) -> list[tuple[str, str]]:
-        """Descriptors that the probe has open: where a descriptor leads, and what the kernel says about it."""
+        """Open descriptors of the probe: the target of each, and the kernel's information about it."""
         base, found = Path(f"/proc/{self._children[-1].pid}"), []
         for number in os.listdir(base / "fd"):
             with suppress(FileNotFoundError):
@@ -142,14 +142,14 @@ class Stage:
 
 
 def _is_of_the_dead(descriptor: tuple[str, str]) -> bool:
-    """A file of a process in /proc, or a pidfd (proc(5): its Pid is then -1)."""
+    """Whether it is a file of an ended process in /proc, or a pidfd of one (proc(5): its Pid is then -1)."""
     target, info = descriptor
     process = _OF_A_PROCESS.match(target)
     return "Pid:\t-1\n" in info or (process is not None and not os.path.exists(process[0]))
 
 
 def measure(stage: Stage, vms: int, together: int) -> tuple[Delays, Delays]:
-    """Start and kill so many, some at a time: the delays of starts and of stops."""
+    """Start and kill the guests, some at a time: the delays of starts and of stops."""
     starts: list[float] = []
     stops: list[float] = []
     for first in range(0, vms, together):
@@ -167,7 +167,7 @@ def measure(stage: Stage, vms: int, together: int) -> tuple[Delays, Delays]:
 
 
 def storm(stage: Stage, first: int, vms: int, chance: random.Random) -> None:
-    """Start so many and kill them, each at a random moment, until none is there."""
+    """Start the guests and kill them, each at a random moment, until none is listed."""
     alive: list[str] = []
     began = {}
     for number in range(first, first + vms):
@@ -183,7 +183,7 @@ def storm(stage: Stage, first: int, vms: int, chance: random.Random) -> None:
 
 @program("vm_events")
 def main(argv: list[str]) -> int:
-    """Perform and print; 0 when the delays and what is left over are as they must be."""
+    """Perform and print; 0 if delays and leftovers are as required."""
     made = outcome.bare_parser("vm_events", __doc__)
     made.add_argument(
         "--vms", type=int, default=50, metavar="N", help="guests that are started and killed (default 50)"

@@ -17,7 +17,7 @@ from filters.archive.database.engine import make_engine, parse_url, told
 from filters.archive.database.migrating import migrate
 from filters.archive.database.store import open_store
 
-URL = "postgresql://…"  #: in the place of a URL, which is one of this machine
+URL = "postgresql://…"  #: in place of the URL, which is local to this machine
 _ROWS = ("episodes", "rollups", "dropping")
 _DESCRIPTION = """\
 Rows per second into the archive, its disk, and the waits when it forgets.

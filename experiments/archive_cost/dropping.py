@@ -1,8 +1,8 @@
 """Dropping of old parts under load: its duration, and the waits it causes.
 
-On a busy machine a reader waits for a core longer than for any lock. So the server itself tells each wait for a lock of
-a millisecond or more (``log_lock_waits`` with ``client_min_messages = log``, which a superuser may set). Readers and
-writers take no lock on a table that excludes another of them, so a drop blocks whatever waits for one.
+On a busy machine a reader waits for a core longer than for any lock. So the server itself logs each lock wait of a
+millisecond or more (``log_lock_waits`` with ``client_min_messages = log``, settable by a superuser). Readers and
+writers take no table lock that excludes other readers or writers, so a drop blocks everything that waits for a lock.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from filters.archive.database.store import Store, open_store
 from filters.archive.minutes.values import DAY, Episode, Event
 
 _NOW = BEGAN + 40 * DAY
-_ROWS = 20_000  #: of a day
-_TURNS = 20  #: that each load makes before anything is dropped
+_ROWS = 20_000  #: per day
+_TURNS = 20  #: of each load before anything is dropped
 _TELL = "SET deadlock_timeout = '1ms'; SET log_lock_waits = on; SET client_min_messages = log"
 _ACQUIRED = re.compile(r"acquired \w+ on relation .* after ([\d.]+) ms")
 
 
 class Waits:
-    """``milliseconds`` that a connection has waited for locks on tables; in the place of psycopg2's list of notices,
-    and no list, which SQLAlchemy would empty."""
+    """``milliseconds`` a connection has waited for table locks; replaces psycopg2's list of notices, and is no list,
+    since SQLAlchemy would empty one."""
 
     def __init__(self) -> None:
         self.milliseconds: list[float] = []
 
     def append(self, notice: str) -> None:
-        """A line of the server."""
+        """Add a notice of the server."""
         if acquired := _ACQUIRED.search(notice):
             self.milliseconds.append(float(acquired[1]))
 
 
 class Load:
-    """A thread that reads or writes episodes all the time; ``longest`` seconds of a statement, or of a commit."""
+    """A thread that reads or writes episodes continuously; ``longest`` seconds of a statement, or of a commit."""
 
     def __init__(self, url: str, reads: bool) -> None:
         self.longest, self.turns, self.waits = 0.0, 0, Waits()
@@ -54,7 +54,7 @@ class Load:
         self._work_done = self._thread.submit(self._work)
 
     def stop(self) -> None:
-        """End after what is under way. Raises what has ended it before."""
+        """End after the current statement. Raises the error that ended it earlier."""
         self._stop.set()
         self._thread.shutdown()
         self._store.close()
@@ -62,7 +62,7 @@ class Load:
 
     @property
     def ended(self) -> bool:
-        """Whether something has ended it."""
+        """Whether it has ended with an error."""
         return self._work_done.done()
 
     def _connected(self, connection: Any, _: object) -> None:
@@ -85,7 +85,7 @@ class Load:
 
 
 def _run_in(loads: Sequence[Load]) -> None:
-    """Until each has done enough to know how long a statement takes while nothing is dropped."""
+    """Run until each load has a reliable duration of a statement while nothing is dropped."""
     while any(one.turns < _TURNS and not one.ended for one in loads):
         time.sleep(0.01)
 
@@ -115,7 +115,7 @@ def dropping(url: str, days: int = 6) -> dict[str, float]:
 
 
 def _drop(store: Store, turns: int) -> list[float]:
-    """Seconds of the transactions that removed something."""
+    """Durations in seconds of the transactions that removed something."""
     took = []
     for _ in range(turns):
         began = time.perf_counter()

@@ -30,7 +30,7 @@ def episodes(store: Store, count: int) -> dict[str, float]:
 
 
 def bare(store: Store, rows: list[Episode]) -> dict[str, float]:
-    """The same rows, ready to be sent, into a table that has no keys."""
+    """The same rows, ready to be sent, into a table without keys."""
     batch = Batch((), episodes=tuple(rows))
     made = list(dict(records.tables(batch, 1))["episodes"])
     parts = [made[start : start + _BATCH] for start in range(0, len(made), _BATCH)]

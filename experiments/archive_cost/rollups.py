@@ -64,7 +64,7 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
         "passing_on_client_cpu_us_per_value": round(client / values * 1e6, 3),
         "passing_on_server_cpu_us_per_value": round(server / values * 1e6, 3),
     }
-    if url.startswith("postgresql"):  # of SQLite only the whole file can be told
+    if url.startswith("postgresql"):  # SQLite only has the size of the whole file
         found |= {f"{matrices[n].name}_kb": round(disk(url, matrices[n].name) / days, 2) for n in COARSER}
     watch = Stopwatch(store)
     assert store.compact(BEGAN + 9 * DAY) == len(minutes)
@@ -79,7 +79,7 @@ def rolled_up(store: Store, url: str, options: argparse.Namespace) -> dict[str, 
 
 
 def figures_of(options: argparse.Namespace, ids: Ids) -> list[tuple[Floats, bytes | None]]:
-    """The statistics of every minute: a load that wanders, in float32, with a few samples invalid; and its sketch."""
+    """Statistics of every minute: a wandering load, in float32, with a few invalid samples; and its sketch."""
     random = np.random.default_rng(1)
     shape = (options.entities, options.metrics)
     level = random.random(shape)

@@ -30,7 +30,7 @@ class Writer:
 
 
 class Stopwatch:
-    """Seconds of the clock, of CPU of this process and of the server process behind a store."""
+    """Wall-clock seconds, and CPU seconds of this process and of the server process of a store."""
 
     def __init__(self, store: Store) -> None:
         with store._engine.connect() as connection:
@@ -40,7 +40,7 @@ class Stopwatch:
         self._begun = self._now()
 
     def read(self) -> tuple[float, float, float]:
-        """Since it was made; on SQLite the client is the server."""
+        """Seconds since its creation; on SQLite the client is the server."""
         clock, client, server = (now - then for now, then in zip(self._now(), self._begun, strict=True))
         return clock, client, server
 

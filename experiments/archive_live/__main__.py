@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
             migrate(connection)
         engine.dispose()
         figures = _ROWS[options.row](options, url, Path(place))
-    name = engine.dialect.name  # in the place of a URL, which is one of this machine
+    name = engine.dialect.name  # in place of the URL, which is local to this machine
     arguments = [name if one and one == options.url else one for one in argv]
     found = {"row": options.row, "database": name, **figures}
     return outcome.conclude(outcome.document("archive_live", arguments, [], found), options)

@@ -26,7 +26,7 @@ from filters.archive.following.follower import Follower, Limits
 from filters.archive.following.leases import Leases
 
 _PATIENCE = 300.0
-_AHEAD_SECONDS, _KEPT_SECONDS = 10, 20  #: of frames in the streams beyond what is read, since partitions differ; before
+_AHEAD_SECONDS, _KEPT_SECONDS = 10, 20  #: of frames in the streams after the part read, as partitions differ; before it
 
 
 class Cost(NamedTuple):
@@ -40,7 +40,7 @@ class Cost(NamedTuple):
 
 
 def backlog(options: argparse.Namespace, url: str, place: Path) -> dict[str, Any]:
-    """An archiver in this process takes what lies in the streams, some minutes of frames after the other."""
+    """An archiver in this process reads the streams, a few minutes of frames at a time."""
     with start_shards(2, place / "shards") as shards, open_store(url) as store:
         cluster, feeding = shards.connect(timeout=60.0), shards.connect(timeout=60.0)
         layout = read_layout(cluster)
@@ -72,7 +72,7 @@ def backlog(options: argparse.Namespace, url: str, place: Path) -> dict[str, Any
 def _parts(
     options: argparse.Namespace, feed: Feed, follower: Follower, spent: Callable[[], tuple[float, float, float]]
 ) -> Iterator[Cost]:
-    """Feed frames and have them taken, all at once or a minute after the other; what taking each part cost."""
+    """Feed frames and have them archived, all at once or minute by minute; the cost of each part."""
     made = taken = fed = 0
     ends = range(MINUTE, options.ticks, MINUTE) if options.in_minutes else ()
     for end in (*ends, options.ticks):
@@ -96,7 +96,7 @@ def _spent(engine: Any, shards: list[int]) -> tuple[float, float, float]:
 
 
 def _figures(cost: Cost, options: argparse.Namespace) -> dict[str, Any]:
-    """Per sample, and as cores at live speed, which is a frame of each host a second."""
+    """Per sample, and in cores at live speed, one frame per host and second."""
     live = options.hosts * options.entities * options.metrics
     names = ("archiver", "database", "shards")
     each = {name: getattr(cost, name) / cost.samples for name in names}

@@ -16,12 +16,12 @@ from acquisition.wire.frame import Frame
 from experiments.emulation.workload import host_number, resource_set
 
 MINUTE = 60
-_MEAN_RUN = 30.5  #: seconds that a metric stays invalid: 1 to 60
+_MEAN_RUN = 30.5  #: mean seconds for which a metric stays invalid: 1 to 60
 _INVALID = 0.01
 
 
 class Feed:
-    """Frames of all hosts, second after second, put into the streams with the ids of their time."""
+    """Frames of all hosts, second by second, added to the streams with the ids of their time."""
 
     def __init__(self, cluster: Cluster, options: argparse.Namespace, began: int) -> None:
         self._cluster, self._options, self._began = cluster, options, began
@@ -29,7 +29,7 @@ class Feed:
         self._random = np.random.default_rng(1)
         self._shape = (options.entities, options.metrics)
         self._values = self._random.random((64, *self._shape), dtype=np.float32)
-        self._left = np.zeros((options.hosts, *self._shape), np.int16)  #: seconds that each stays invalid
+        self._left = np.zeros((options.hosts, *self._shape), np.int16)  #: seconds for which each stays invalid
         self._epoch = time.time_ns()
         hosts = _alike(options.hosts, keys.tags(keys.DEFAULT_PARTITIONS))
         self._hosts = [(place, *host) for place, host in enumerate(hosts)]
@@ -38,7 +38,7 @@ class Feed:
         ]
 
     def push(self, tick: int) -> int:
-        """The frames of a second; answers their samples."""
+        """Add the frames of a second; returns their number of samples."""
         begins = self._random.random(self._left.shape, dtype=np.float32) < _INVALID / _MEAN_RUN
         self._left = np.where(begins, self._random.integers(1, 61, self._left.shape, np.int16), self._left)
         codes = np.where(self._left > 0, RANGE, 0).astype(np.uint8)
@@ -58,14 +58,14 @@ class Feed:
         return int(cells * len(self._hosts))
 
     def trim(self, tick: int) -> None:
-        """Take what came before a tick out of the streams."""
+        """Remove the entries before a tick from the streams."""
         first = (self._began + tick) * 1000
         tags = {tag for _, _, tag in self._hosts}
         self._cluster.gather([(keys.raw(tag), ("XTRIM", keys.raw(tag), "MINID", first)) for tag in tags])
 
 
 def _alike(count: int, tags: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Hosts and their tags, as many of each partition as of others."""
+    """Hosts and their tags, equally many in each partition."""
     most = -(-count // len(tags))
     left, found, number = dict.fromkeys(tags, most), list[tuple[int, str]](), 0
     while len(found) < count:

@@ -74,7 +74,7 @@ def _archiver(url: str, parts: Pipeline, place: Path, *more: str) -> Iterator[Ch
 
 
 def _watch(options: argparse.Namespace, url: str, parts: Pipeline, archiver: Child) -> dict[str, Any]:
-    """Minute after minute: when its rows are readable, and what was spent from the first to the last."""
+    """When the rows of each minute become readable, and the cost from the first to the last."""
     engine = make_engine(parse_url(url))
     minute = (int(time.time()) // _MINUTE + 1) * _MINUTE
     readable, spent = [], []

@@ -11,7 +11,7 @@ from experiments.harness import usage
 
 
 def cpu_seconds(engine: Any) -> float:
-    """CPU seconds of all processes of a PostgreSQL that are there now; 0 for SQLite, which is in the archiver."""
+    """CPU seconds of all current processes of a PostgreSQL; 0 for SQLite, which runs in the archiver."""
     if engine.dialect.name != "postgresql":
         return 0.0
     with engine.connect() as connection:
@@ -23,6 +23,6 @@ def cpu_seconds(engine: Any) -> float:
 
 
 def state_bytes(engine: Any) -> int:
-    """Bytes of state that all partitions need to go on."""
+    """Bytes of state that all partitions need to resume."""
     with engine.connect() as connection:
         return int(connection.execute(text("SELECT sum(length(state)) FROM partitions")).scalar_one())

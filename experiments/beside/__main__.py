@@ -47,7 +47,7 @@ NEEDS = (
 
 
 class Extent(NamedTuple):
-    """Seconds of the parts of a run."""
+    """Durations of the parts of a run, seconds."""
 
     warm_up: int
     benefit: int
@@ -56,11 +56,11 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, fault: int, with_benefit: bool) -> Self:
-        """All parts follow from how long a fault is watched."""
+        """All parts, derived from the duration of a fault."""
         return cls(fault, 10 * fault if with_benefit else 0, fault, fault // 4)
 
     def left(self, rows: int) -> int:
-        """Of the part *Truth* with so many rows to come."""
+        """Seconds left in the part *Truth* with ``rows`` rows to come."""
         return rows * (self.fault + self.pause)
 
 
@@ -69,7 +69,7 @@ _FULL, _QUICK = 60, 13  #: seconds of a fault
 
 @program("beside")
 def main(argv: list[str]) -> int:
-    """Measure, print, save; 0 when the run came to its end, whatever it shows."""
+    """Measure, print, save; 0 if the run was completed, whatever its figures."""
     given, rows, extent = parse(argv)
     needs.require(*NEEDS)
     figures = measure(given.hosts, given.seed, rows, extent)
@@ -102,7 +102,7 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[faults.Fault], Exte
 
 
 def measure(hosts: int, seed: int, rows: list[faults.Fault], extent: Extent) -> dict[str, Any]:
-    """Both tables. Raises ShardpulseError when a part does not come up or ends."""
+    """Both tables. Raises ShardpulseError if a part does not start, or ends."""
     progress, truth = _progress(), extent.warm_up + extent.left(len(rows))
     progress("start", extent.warm_up + extent.benefit + truth)
     with world.running(hosts, seed) as running:
@@ -133,7 +133,7 @@ def _truth(
 
 
 def _progress() -> Callable[[str, float], None]:
-    """A line on stderr whenever another part begins, and once a minute."""
+    """Print a line on stderr at the beginning of each part, and once a minute."""
     last: list[Any] = ["", 0.0]
 
     def show(part: str, left: float) -> None:
@@ -146,7 +146,7 @@ def _progress() -> Callable[[str, float], None]:
 
 
 def text(document: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as text."""
     parts = [tables.benefit(document), [""]] if document["benefit"] else []
     return [line for part in (*parts, tables.truth(document)) for line in part]
 

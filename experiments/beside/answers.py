@@ -1,12 +1,12 @@
 """Answers of a system about a host or VM, and their correctness (pure).
 
-An answer is *hot* where the system's alert fires (Prometheus: an alert in the state ``firing``; shardpulse: the list
-``hot`` of /v1/hot). Otherwise it is *idle* where it gives a value below 0.5: a scheduler would send more work there.
-Otherwise it is *loaded* where it gives a value at all, and *nothing* where it gives none: nobody is misled by that.
-The value of a host is the part of its CPU time that is not idle, of a VM the part of its vCPUs; of Prometheus what an
-instant query returns, which may be of samples up to its range ago, of shardpulse the mean.
+An answer is *hot* if the system's alert fires (Prometheus: an alert in the state ``firing``; shardpulse: the list
+``hot`` of /v1/hot). Otherwise it is *idle* if its value is below 0.5: a scheduler would send more work there. Otherwise
+it is *loaded* if it has a value at all, and *nothing* without one, which misleads no scheduler. The value is the busy
+fraction of a host's CPU time, or of a VM's vCPUs: for Prometheus the result of an instant query, whose samples may be
+as old as its range, for shardpulse the mean.
 
-Wrong is an answer that calls a busy or dead host or VM idle, or an idle one hot.
+An answer is wrong if it calls a busy or dead host or VM idle, or an idle one hot.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from experiments.beside.tree import VCPUS
 
 HOT, LOADED, NOTHING = "hot", "loaded", "nothing"  #: beside IDLE
 IDLE_BELOW = 0.5
-OUTCOMES = (HOT, "suspect", "saturated", "not_hot")  #: of shardpulse that have a value
+OUTCOMES = (HOT, "suspect", "saturated", "not_hot")  #: of shardpulse with a value
 
 
 class Answer(NamedTuple):
-    """``value`` is a part of all CPU time; None: the system gives none."""
+    """``value`` is a fraction of all CPU time; None: the system gives none."""
 
     value: float | None = None
     hot: bool = False
@@ -43,15 +43,15 @@ def called(answer: Answer) -> str:
 
 
 def is_wrong(truth: str, what: str) -> bool:
-    """Whether a system that calls something ``what`` misleads: BUSY or DEAD called IDLE, IDLE called HOT."""
+    """Whether the answer ``what`` misleads: BUSY or DEAD called IDLE, IDLE called HOT."""
     return (truth in {BUSY, DEAD} and what == IDLE) or (truth == IDLE and what == HOT)
 
 
 def of_prometheus(
     hosts: Iterable[dict[str, Any]], vms: Iterable[dict[str, Any]], alerts: Iterable[dict[str, Any]], name: str
 ) -> dict[str, Answer]:
-    """From two instant vectors (hosts by ``instance``, cores of VMs by ``groupname``) and /api/v1/alerts, of which the
-    alert ``name`` counts."""
+    """From two instant vectors (hosts by ``instance``, cores of VMs by ``groupname``) and /api/v1/alerts, in which only
+    the alert ``name`` counts."""
     firing = {
         alert["labels"]["instance"]
         for alert in alerts

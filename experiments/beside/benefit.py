@@ -17,19 +17,19 @@ from experiments.beside.world import OURS, World
 from experiments.harness import usage
 
 _POLL_SECONDS = 0.5
-_LATE_SECONDS = 60.0  #: after an overload in which an alarm is late, not false
+_LATE_SECONDS = 60.0  #: after an overload; an alarm within them is late, not false
 _CONFIDENCE = 0.95
 
 
 class Hot(NamedTuple):
-    """One answer: at ``at`` seconds of the part a system called these hosts hot."""
+    """One answer: hosts that a system called hot, ``at`` seconds into the part."""
 
     at: float
     hosts: frozenset[int]
 
 
 def watch(world: World, seconds: float, seed: int, progress: Callable[[float], None]) -> dict[str, Any]:
-    """Run the load for so many seconds and ask twice a second; the figures of all systems by column."""
+    """Run the load for ``seconds`` and query twice a second; the figures of all systems by column."""
     plan, overloads = script.benefit(len(world.hosts), seconds, seed)
     began = time.time()
     world.plan(script.shifted(plan, began))
@@ -48,8 +48,8 @@ def watch(world: World, seconds: float, seed: int, progress: Callable[[float], N
 
 
 def worth(hot: Sequence[Hot], overloads: Sequence[Overload], seconds: float) -> dict[str, Any]:
-    """Delays from each onset to the first answer that calls its host hot, overloads that were over before, and alarms
-    that began on a host that was not overloaded, nor had been for a minute. Pure."""
+    """Delays from each onset to the first answer that calls its host hot, overloads that ended before it, and alarms
+    that began on a host not overloaded then or in the minute before. Pure."""
     delays, missed, false, healthy = [], 0, 0, 0.0
     for each in overloads:
         found = [answer.at for answer in hot if each.onset <= answer.at <= each.end and each.host in answer.hosts]
@@ -136,7 +136,7 @@ def _costs(world: World, spent: Mapping[str, float], seconds: float, wire: Seque
 
 
 def _percent(cpu_seconds: float, seconds: float) -> float:
-    """Of one core."""
+    """Percent of one core."""
     return round(100.0 * cpu_seconds / seconds, 3)
 
 

@@ -1,9 +1,8 @@
 """Truth table rows: faults, affected hosts, and answers of every system.
 
-Each fault concerns a pair of hosts with their VMs, one busy and one idle, that of the store all hosts. Five seconds
-after a fault has begun the two change roles, so that nobody is right by repeating the last value; the row ``calm``
-shows what the change alone costs each system. Every system is asked
-once a second.
+Each fault affects a pair of hosts with their VMs, one busy and one idle; the store's affects all hosts. Five seconds
+after a fault has begun the two change roles, so that no system is right by repeating the last value; the row ``calm``
+shows what the change alone costs each system. Every system is queried once a second.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ def _nothing(_world: World, _pair: Pair) -> None:
 
 
 class Fault(NamedTuple):
-    """``begin`` and ``end`` break and mend; it ends after ``lasts`` seconds, or, where that is 0, after this ``part``
-    of its row. ``swaps``: the pair changes roles; ``dead``: its hosts are; ``everywhere``: it concerns all hosts."""
+    """``begin`` and ``end`` break and repair; it ends after ``lasts`` seconds, or, if that is 0, after this ``part`` of
+    its row. ``swaps``: the pair changes roles; ``dead``: its hosts are; ``everywhere``: it affects all hosts."""
 
     name: str
     title: str
@@ -49,8 +48,8 @@ class Fault(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A letter for each second in which a question was put: what was true, by host or VM (the name in ``script``),
-    and the answers, by system and host or VM (``LETTERS``)."""
+    """A letter for each second with a query: the true state, by host or VM (the name in ``script``), and the answers,
+    by system and host or VM (``LETTERS``)."""
 
     truth: dict[str, str]
     called: dict[str, dict[str, str]]
@@ -89,7 +88,7 @@ def _step(seconds: float) -> Act:
 
 
 def _migrate(world: World, pair: Pair) -> None:
-    """The VM of the busy host goes to the other one, which has a VM of its own already."""
+    """Move the VM of the busy host to the other one, which already has a VM of its own."""
     now = time.time()
     source = next(number for number in pair if world.stage.host_is(number, now) == BUSY)
     destination = next(number for number in pair if number != source)
@@ -111,8 +110,8 @@ def _start_stores(world: World, _pair: Pair) -> None:
         node.start()
 
 
-#: In this order pairs have time to settle: five-minute averages remember for so long. A pair whose hosts died, or whose
-#: VM has moved, is not used again.
+#: In this order pairs have time to settle: five-minute averages take that long. A pair with dead hosts or a moved VM is
+#: not used again.
 FAULTS = (
     Fault("calm", "nothing is wrong"),
     Fault("hung", "exporter hung (SIGSTOP)", _each(Host.freeze), _each(Host.thaw)),
@@ -127,7 +126,7 @@ FAULTS = (
 
 
 def run(world: World, fault: Fault, pair: Pair, seconds: int) -> Row:
-    """Break, ask once a second for so many seconds, and mend."""
+    """Break, query once a second for ``seconds``, and repair."""
     began = time.time()
     fault.begin(world, pair)
     if fault.swaps:
@@ -147,7 +146,7 @@ def run(world: World, fault: Fault, pair: Pair, seconds: int) -> Row:
             letters = row.called.setdefault(system, {})
             for name in truth:
                 letters[name] = letters.get(name, "") + LETTERS[called(answers.get(name, Answer()))]
-        second = max(second + 1, int(time.time() - began))  # a second that was missed is not asked for later
+        second = max(second + 1, int(time.time() - began))  # missed seconds are not made up for
     if not ended:
         fault.end(world, pair)
     return row
@@ -164,6 +163,6 @@ def truth_of(world: World, hosts: Iterable[int], dead: bool, at: float) -> dict[
 
 
 def count(truth: dict[str, str], letters: dict[str, str]) -> Count:
-    """Counts of the letters of one system. Pure."""
+    """Letters of one system, counted. Pure."""
     pairs = [pair for name, true in truth.items() for pair in zip(true, letters[name], strict=True)]
     return Count(len(pairs), sum(pair in _WRONG for pair in pairs), sum(said == LETTERS[NOTHING] for _, said in pairs))

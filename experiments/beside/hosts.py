@@ -12,12 +12,12 @@ from experiments.beside.prometheus import NODE_PORT, PROCESS_PORT, RULES
 from experiments.processes.control import Child, python
 from experiments.testbed import Host as Place
 
-#: Collectors whose files the trees have; as shipped there are more, which cost more.
+#: Collectors for the files in the trees; the default set is larger and costs more.
 _COLLECTORS = ("cpu", "loadavg", "meminfo", "netdev", "stat", "vmstat")
 
 
 class Host:
-    """Host number ``number``: its exporters on one place, its probe on another, so that their bytes are known apart."""
+    """Host number ``number``: exporters and probe in different places, so that their bytes are counted apart."""
 
     def __init__(self, number: int, places: tuple[Place, Place], root: Path, directory: Path, shards: str) -> None:
         self.name = f"host-{number}"
@@ -33,11 +33,11 @@ class Host:
 
     @property
     def address(self) -> str:
-        """Of its exporters."""
+        """Address of its exporters."""
         return self._exporters.address
 
     def pids(self, *roles: str) -> list[int]:
-        """Of its processes with these roles: ``node``, ``process``, ``probe``."""
+        """Its processes with these roles: ``node``, ``process``, ``probe``."""
         return [self._children[role].pid for role in roles]
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class Host:
         self._signal(signal.SIGCONT)
 
     def step_clock(self) -> None:
-        """The probe's wall clock goes an hour ahead, or back again; exporters in Go read none for their samples."""
+        """Step the probe's wall clock an hour ahead, or back again; exporters in Go read none for their samples."""
         os.kill(self._children["probe"].pid, signal.SIGUSR1)
 
     def cut(self) -> None:
@@ -87,12 +87,12 @@ class Host:
             place.link.heal()
 
     def power_off(self) -> None:
-        """All processes end, nothing answers any more."""
+        """End all processes; nothing answers any more."""
         self.cut()
         self.kill()
 
     def power_on(self) -> None:
-        """The contrary."""
+        """Plug in its cables and start everything."""
         self.heal()
         self.start()
 
@@ -102,7 +102,7 @@ class Host:
             child.kill()
 
     def bytes_on_the_wire(self) -> tuple[int, int]:
-        """Received and sent by the exporters, and by the probe."""
+        """Bytes received and sent by the exporters, and by the probe."""
         return self._traffic("node"), self._traffic("probe")
 
     def _traffic(self, role: str) -> int:
@@ -116,7 +116,7 @@ class Host:
 
 
 def together(hosts: Iterable[Host], *roles: str) -> list[int]:
-    """The processes of all hosts with these roles."""
+    """Processes of all hosts with these roles."""
     return [pid for host in hosts for pid in host.pids(*roles)]
 
 

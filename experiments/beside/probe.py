@@ -1,11 +1,11 @@
 """Probe as shipped, on a tree of files and with a given clock.
 
-Only where /proc and /sys lie and what its clock says are replaced.
+Only the paths of /proc and /sys and the clock are replaced.
 
 python -m experiments.beside.probe ROOT --config FILE     (options as of ``shardpulse probe``)
 
-``shardpulse probe`` replaces itself by a lean agent; so does this, by the same agent with two of its parts replaced.
-SIGUSR1 steps the wall clock of this host by an hour, a second one back; the monotonic clock goes on, as in any step.
+Like ``shardpulse probe`` it replaces itself by the lean agent, here with two of its parts replaced.
+SIGUSR1 steps the wall clock of this host by an hour, a second one back; the monotonic clock continues, as in any step.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _BOOT = (
 
 
 def become(descriptor: int) -> int:
-    """The agent with the settings in the file ``descriptor``; its exit code."""
+    """Run the agent with the settings in the file ``descriptor``; its exit code."""
     from probes.loop import agent, probe
     from probes.sampling.host_facts import HostFacts
 
     root = os.environ[_ROOT]
 
     class TreeFacts(HostFacts):
-        """Facts of the host whose files lie below ``root``."""
+        """Facts of the host with its files below ``root``."""
 
         __slots__ = ()
 

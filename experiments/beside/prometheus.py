@@ -25,7 +25,7 @@ _HOSTS, _VMS = "instance:cpu_busy:ratio", "groupname:cores:rate"
 
 
 class Setting(NamedTuple):
-    """One Prometheus: seconds between two scrapes, its file of rules, and its alerts by the column that they make."""
+    """One Prometheus: seconds between two scrapes, its file of rules, and its alerts by their column."""
 
     name: str
     interval: int
@@ -42,7 +42,7 @@ SETTINGS = (
 
 
 def fetch(port: int, path: str) -> Any:
-    """The JSON answer of a server on the loopback of this namespace; None when it gives none."""
+    """The JSON answer of a server on the loopback of this namespace; None without one."""
     try:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=ASK_SECONDS)) as connection:
             connection.request("GET", path)
@@ -72,22 +72,22 @@ class Prometheus:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Its process id."""
         assert self._child is not None
         return self._child.pid
 
     def start(self) -> None:
-        """Start it, with the database that it has."""
+        """Start it, with its existing database."""
         with self._log.open("ab") as log, self._place.inside():
             self._child = Child(f"Prometheus {self.setting.name}", self._command, stdout=log, stderr=log)
 
     def stop(self) -> None:
-        """End it as a crash does; calling it again is harmless."""
+        """End it as in a crash; calling it again is harmless."""
         if self._child is not None:
             self._child.kill()
 
     def ask(self) -> dict[str, dict[str, Answer]]:
-        """Answers that it gives now, by column."""
+        """Its current answers, by column."""
         hosts, vms = self._query(_HOSTS), self._query(_VMS)
         alerts = ((fetch(self._port, "/api/v1/alerts") or {}).get("data") or {}).get("alerts", [])
         return {column: of_prometheus(hosts, vms, alerts, name) for column, name in self.setting.alerts.items()}

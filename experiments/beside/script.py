@@ -1,8 +1,7 @@
 """Script of the load that all systems see, with the truth over time (pure).
 
 A VM uses a number of cores; its host is loaded by it and by little else, so that a VM of 1.8 cores makes a host of two
-busy (0.95), and one of 0.2 leaves it idle (0.15). Times are seconds since 1970, or of a part of the run where it says
-so.
+busy (0.95), and one of 0.2 leaves it idle (0.15). Times are seconds since 1970, or of a part of the run if stated.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any, NamedTuple, Self
 
 IDLE_CORES, CALM_CORES, BUSY_CORES, BURST_CORES = 0.2, 1.1, 1.8, 1.9  #: host at 0.15, 0.6, 0.95, 1.0
 BUSY, IDLE, DEAD = "busy", "idle", "dead"
-_BUSY_FROM = 1.0  #: cores from which on a VM, and with it its host, counts as busy in the part *Truth*
+_BUSY_FROM = 1.0  #: cores from which a VM, and with it its host, counts as busy in the part *Truth*
 _EARLY, _EARLY_HOLD, _LATE = (0.05, 0.1), 0.55, (0.33, 0.43)  #: parts of the part *Benefit*
 _BURST_EVERY, _BURST_SECONDS = 60.0, (2.0, 6.0)
 
 
 class Change(NamedTuple):
-    """From ``at`` on a VM uses so many cores."""
+    """From ``at`` on a VM uses ``cores``."""
 
     at: float
     vm: int
@@ -28,7 +27,8 @@ class Change(NamedTuple):
 
 
 class Move(NamedTuple):
-    """At ``at`` a VM runs on ``destination``, where a process waited for it, and its process on ``source`` ends."""
+    """At ``at`` a VM continues on ``destination``, in a process already waiting there, and its process on ``source``
+    ends."""
 
     at: float
     vm: int
@@ -58,7 +58,7 @@ class Overload(NamedTuple):
 
 
 class Stage:
-    """Where VMs are and what they use, by the plans that were taken."""
+    """Places of VMs and their use of cores, by the plans taken so far."""
 
     def __init__(self, hosts: int) -> None:
         self._changes: list[list[Change]] = [[Change(0.0, vm, CALM_CORES)] for vm in range(hosts)]
@@ -66,7 +66,7 @@ class Stage:
         self._moves: list[Move] = []
 
     def take(self, plan: Plan) -> None:
-        """More that will happen."""
+        """Add the events of a plan."""
         for change in sorted(plan.changes):
             self._changes[change.vm].append(change)
         for move in plan.moves:
@@ -74,13 +74,13 @@ class Stage:
             self._moves.append(move)
 
     def due(self, now: float) -> list[Move]:
-        """The moves whose time has come since the last call."""
+        """Moves due since the last call."""
         found = [move for move in self._moves if move.at <= now]
         self._moves = [move for move in self._moves if move.at > now]
         return found
 
     def cores_on(self, host: int, start: float, end: float) -> dict[str, float]:
-        """Cores that the VMs of a host use on average from ``start`` to ``end``, by name."""
+        """Average use of the VMs of a host from ``start`` to ``end`` in cores, by name."""
         return {
             f"vm-{vm}": self._mean(vm, start, end)
             for vm in range(len(self._places))
@@ -115,8 +115,8 @@ class Stage:
 def benefit(hosts: int, seconds: float, seed: int) -> tuple[Plan, list[Overload]]:
     """The plan of the part *Benefit*, in seconds of that part, and its overloads: one of each host.
 
-    The second half of the hosts is overloaded early, the first half from later on to the end. What else reaches 1.0 are
-    bursts of two to six seconds, about one a minute, which call for no migration.
+    The second half of the hosts is overloaded early, the first half from later on to the end. Otherwise only bursts of
+    two to six seconds reach 1.0, about one a minute, which call for no migration.
     """
     chance = random.Random(f"beside {seed}")
     changes, overloads = [], []

@@ -23,7 +23,7 @@ def benefit(document: dict[str, Any]) -> list[str]:
 
 
 def truth(document: dict[str, Any]) -> list[str]:
-    """The table *Truth*: a row for each fault; wrong answers, and in brackets those that said nothing."""
+    """The table *Truth*: a row for each fault; wrong answers, and in brackets those without a value."""
     rows = []
     systems: list[str] = []
     for row in document["truth"].values():

@@ -1,9 +1,9 @@
 """Tree of files like /proc for one emulated host: counters, processes, VMs.
 
-Files are overwritten in place, so that descriptors that are kept open read the new content, as those of /proc do. Only
-what the exporters and the probe read is there. A host has two CPUs, and runs for ten days when it is made. How much
-work waits follows from the load (``experiments.simulation.contention``), and run queue and CPU pressure say so. The
-delay of vCPUs is not there.
+Files are overwritten in place, so that open descriptors read the new content, as in /proc. Only files read by the
+exporters and the probe exist. A host has two CPUs, and an uptime of ten days when created. Waiting work follows from
+the load (``experiments.simulation.contention``), and shows in run queue and CPU pressure. The delay of vCPUs is
+missing.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from experiments.simulation.contention import uneven_wait
 
 CPUS, HERTZ = 2, 100
 VCPUS = 2  #: of each VM
-OTHERS = {"systemd": 0.0, "sshd": 0.01, "postgres": 0.05, "nginx": 0.04}  #: cores that processes beside VMs use
+OTHERS = {"systemd": 0.0, "sshd": 0.01, "postgres": 0.05, "nginx": 0.04}  #: cores used by processes other than VMs
 _UP_SECONDS = 864_000.0
 _MEMORY_KB, _VM_KB = 16_777_216, 2_097_152
-_NOISE = 0.02  #: deviation of the load of a tenth of a second, as a part of the host
+_NOISE = 0.02  #: deviation of the load of a tenth of a second, as a fraction of the host
 _ENDED = "0 (ended) X" + " 0" * 18 + " 18446744073709551615" + " 0" * 30 + "\n"
 _FIRST_VM = 2000
 
 
 class Vm(NamedTuple):
-    """A process of qemu: ``name`` follows the VM from host to host, the counters do not."""
+    """A process of qemu: ``name`` moves with the VM from host to host, the counters do not."""
 
     name: str
     pid: int
@@ -38,7 +38,7 @@ class Vm(NamedTuple):
 
 
 def words_of(name: str, incoming: bool) -> list[str]:
-    """The command line of the qemu that runs a VM."""
+    """Command line of the qemu of a VM."""
     number = int(name.rpartition("-")[2])
     uuid = f"00000000-0000-4000-8000-{number:012x}"
     words = ["/usr/bin/qemu-system-x86_64", "-name", f"guest={name}", "-uuid", uuid, "-accel", "kvm"]
@@ -46,7 +46,7 @@ def words_of(name: str, incoming: bool) -> list[str]:
 
 
 class HostTree:
-    """The tree below ``root``; ``advance`` lets time pass. ``ahead``: seconds by which the host's clock is wrong."""
+    """The tree below ``root``; ``advance`` lets time pass. ``ahead``: error of the host's clock in seconds."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self.ahead = 0.0
@@ -74,13 +74,13 @@ class HostTree:
             self._start(1 if number == 0 else 100 + number, name, [f"/usr/bin/{name}"])
 
     def begin(self, name: str, incoming: bool = False) -> None:
-        """A VM starts: a new process with its counters at 0."""
+        """Start a VM: a new process with its counters at 0."""
         pid, self._next = self._next, self._next + 7
         self._vms[name] = Vm(name, pid, round(self._up * HERTZ), incoming)
         self._start(pid, "qemu-system-x86", words_of(name, incoming), self._vms[name].started)
 
     def end(self, name: str) -> None:
-        """The process of a VM ends; descriptors that are open read that it is gone."""
+        """End the process of a VM; open descriptors read that it is gone."""
         base = self._proc / str(self._vms.pop(name).pid)
         for path in [path for path in self._files if base in path.parents]:
             self._write(path, _ENDED if path.name == "stat" else "")
@@ -90,15 +90,15 @@ class HostTree:
         base.rmdir()
 
     def blind(self, blind: bool) -> None:
-        """Take all figures of CPUs away: /proc/stat is empty; or give them back."""
+        """Hide all CPU figures, with an empty /proc/stat; or show them again."""
         self._blind = blind
 
     def jump(self, seconds: float) -> None:
-        """The counters of idle time jump forward."""
+        """Let the counters of idle time jump forward."""
         self._idle = [ticks + seconds * HERTZ for ticks in self._idle]
 
     def advance(self, seconds: float, cores: dict[str, float], now: float) -> None:
-        """Let ``seconds`` pass up to ``now`` (seconds since 1970), in which VMs use these cores; write all files."""
+        """Let ``seconds`` pass up to ``now`` (seconds since 1970), with this use of cores by VMs; write all files."""
         self._up += seconds
         running = {vm.pid: cores.get(name, 0.0) for name, vm in self._vms.items()}
         others = {1 if number == 0 else 100 + number: used for number, used in enumerate(OTHERS.values())}
@@ -123,7 +123,7 @@ class HostTree:
             os.close(self._files.popitem()[1])
 
     def _write_host(self, busy: float, runnable: int, now: float) -> None:
-        lines = [_cpu("", sum(self._user), sum(self._idle))]  # guest time is a part of user time
+        lines = [_cpu("", sum(self._user), sum(self._idle))]  # user time includes guest time
         lines += [_cpu(str(cpu), self._user[cpu], self._idle[cpu]) for cpu in range(CPUS)]
         counted = int(self._up * 1000)
         boot = int(now + self.ahead - self._up)
@@ -137,7 +137,7 @@ class HostTree:
         self._write(self._proc / "uptime", f"{self._up:.2f} {sum(self._idle) / HERTZ:.2f}\n")
         self._write(self._proc / "net/dev", _net(counted * 10))
         for name, seconds in (("cpu", self._pressure), ("memory", 0.0), ("io", 0.0)):
-            averages = "avg10=0.00 avg60=0.00 avg300=0.00"  # read by nobody here
+            averages = "avg10=0.00 avg60=0.00 avg300=0.00"  # not read by any part here
             some = f"some {averages} total={int(seconds * 1e6)}\n"
             self._write(self._proc / "pressure" / name, f"{some}full {averages} total=0\n")
 

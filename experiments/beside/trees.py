@@ -59,7 +59,7 @@ class Trees:
 
 
 def main() -> None:
-    """The first order ``{root, hosts, seed}`` is answered with ``{ready}`` when all trees are there."""
+    """The first order ``{root, hosts, seed}`` is answered with ``{ready}`` once all trees exist."""
     orders = Orders()
     task = orders.wait()
     trees = Trees(Path(task["root"]), task["hosts"], task["seed"])

@@ -37,7 +37,7 @@ _VMS = "/v1/snapshot?set=vms&metric=cpu_ratio&fields=mean"
 
 
 class World(NamedTuple):
-    """All running parts. ``stage`` knows what is true of the load."""
+    """All running parts. ``stage`` has the true load."""
 
     stage: Stage
     trees: Child
@@ -49,12 +49,12 @@ class World(NamedTuple):
     store: Place
 
     def plan(self, plan: Plan) -> None:
-        """Let this happen."""
+        """Schedule these events."""
         self.stage.take(plan)
         self.trees.send({"do": "plan", "plan": plan})
 
     def ask(self) -> dict[str, Answers]:
-        """Answers that every system gives now, by column."""
+        """Current answers of every system, by column."""
         with self.store.inside():
             found: dict[str, Answers] = {}
             for server in self.servers:
@@ -73,8 +73,8 @@ class World(NamedTuple):
         }  # fmt: skip
 
     def wait(self) -> None:
-        """Until the quick systems say something of every host and VM; the others need three scrapes, which the
-        warm-up has. Raises UnavailableError."""
+        """Wait until the quick systems have answers for every host and VM; the others need three scrapes, which fit in
+        the warm-up. Raises UnavailableError."""
         names = {f"{kind}-{host.number}" for host in self.hosts for kind in ("host", "vm")}
         lacking: dict[str, set[str]] = {}
 
@@ -153,6 +153,6 @@ def _servers(store: Place, targets: Mapping[str, str], directory: Path) -> Itera
 
 
 def _show_logs(directory: Path) -> None:
-    """The ends of all logs, as they go with the directory."""
+    """Print the ends of all logs, which are removed with the directory."""
     for log in sorted(directory.glob("*.log")):
         sys.stderr.write(f"{log.name}:\n{log.read_text(errors='replace')[-500:]}\n")

@@ -10,6 +10,6 @@
                   └─▶ observer (freshness)     ┌── host_log
     report ◀── referee ◀── reference ◀─────────┘
 
-``schedule`` is a pure function of the seed. ``referee`` compares, entity by entity, what the
-shards hold at the end with what ``reference`` computes from the logs, and balances the books.
+``schedule`` is a pure function of the seed. ``referee`` compares, entity by entity, the final state of the shards with
+the one that ``reference`` computes from the logs, and reconciles the counts.
 """

@@ -46,7 +46,7 @@ examples:
 
 @program("chaos")
 def main(argv: list[str]) -> int:
-    """Run, print, and answer the exit code; the logs stay when something did not hold."""
+    """Run, print, and return the exit code; the logs are kept if a check failed."""
     options, given = parse(argv)
     if given.schedule:
         _print_schedule(options)
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 def _of_each_seed(options: Options, given: argparse.Namespace) -> list[Options]:
-    """``--runs`` of the following seeds, each with its own directory to keep logs in."""
+    """``--runs`` of the following seeds, each with its own directory for logs."""
     if given.runs == 1:
         return [options]
     seeds = range(options.seed, options.seed + given.runs)
@@ -82,7 +82,7 @@ def _run(argv: list[str], options: Options, given: argparse.Namespace) -> tuple[
 
 
 def _directory(options: Options) -> Path:
-    """Where the logs of this run lie. Raises CannotCreateError."""
+    """Directory of this run's logs. Raises CannotCreateError."""
     try:
         if not options.keep:
             return Path(tempfile.mkdtemp(prefix=f"shardpulse-chaos-{options.seed}-"))
@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: list[str]) -> tuple[Options, argparse.Namespace]:
-    """Options of the run, and those of the program around it. Raises UsageError."""
+    """Options of the run, and of the program around it. Raises UsageError."""
     given = parser().parse_args(argv)
     only = tuple(filter(None, given.only.split(",")))
     for kind in only:

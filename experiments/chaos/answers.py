@@ -1,6 +1,6 @@
 """Answers of readers, and whether they are false (pure).
 
-A false one calls a live host down, or is calm about blindness.
+A false answer calls a live host down, or does not report blindness.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 
 class Said(NamedTuple):
-    """One answer: the ``states`` of hosts by name as far as it names them, how many it ``judged`` (None: it does not
-    say), and what it ``told`` about what it could not see. ``refused`` is an answer that says nothing but that."""
+    """One answer: the ``states`` of hosts by name as far as it names them, the number ``judged`` (None: not stated),
+    and the texts ``told`` about missing data. ``refused`` is an answer with nothing but those."""
 
     surface: str
     at: float  #: seconds since the fault began
@@ -22,8 +22,8 @@ class Said(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """Truth during a fault: only the probes of ``gone`` hosts are dead. ``blind`` are the seconds between which nobody
-    can be seen, for answers that do not say how many hosts they judge."""
+    """Truth during a fault: only the probes of ``gone`` hosts are dead. ``blind`` are the seconds between which no host
+    can be seen, for answers without the number of judged hosts."""
 
     hosts: int
     gone: frozenset[str] = frozenset()
@@ -31,12 +31,12 @@ class Truth(NamedTuple):
 
 
 def falsely_down(said: Said, truth: Truth) -> list[str]:
-    """Live hosts that are called down."""
+    """Live hosts reported as down."""
     return sorted(host for host, state in said.states.items() if state == "down" and host not in truth.gone)
 
 
 def is_calm(said: Said, truth: Truth) -> bool:
-    """Whether nobody is seen, or somebody is missing, and not a word of it."""
+    """Whether no host is seen, or some are missing, without a report of it."""
     if said.refused or said.told:
         return False
     if said.states and len(said.states) < truth.hosts:
@@ -47,8 +47,8 @@ def is_calm(said: Said, truth: Truth) -> bool:
 
 
 def summary(answers: Sequence[tuple[Said, Truth]]) -> dict[str, dict[str, Any]]:
-    """By surface: how many answers, each with what is true then; in how many a live host was down (and of the first of
-    these when, and which), in how many blindness was calm, and the last word on it."""
+    """By surface, from answers each with its truth: their number; in how many a live host was down (and when and which
+    in the first of these), in how many blindness was not reported, and the last report of it."""
     found: dict[str, dict[str, Any]] = {}
     for said, truth in answers:
         row = found.setdefault(said.surface, {"answers": 0, "down": 0, "most_down": 0, "calm": 0, "told": ""})

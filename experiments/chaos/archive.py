@@ -28,15 +28,14 @@ _FINISH_SECONDS = 20.0
 
 
 class ArchiveParts(NamedTuple):
-    """Archivers and their database; ``database`` is used only where there are ``archivers``."""
+    """Archivers and their database; ``database`` is used only with ``archivers``."""
 
     archivers: list[Service]
     database: Server
 
     def finish(self, cluster: Cluster, seconds: float) -> Registered:
-        """Wait until everything has been read that is in the streams now, have all minutes closed, and end the
-        archivers; answers their books. Raises TemporaryError when they do not get there, or had to be killed;
-        ShardError."""
+        """Wait until the current content of the streams has been read, have all minutes closed, and end the archivers;
+        returns their counts. Raises TemporaryError if they do not finish, or had to be killed; ShardError."""
         now = time.time()
 
         def problem() -> str:
@@ -51,7 +50,7 @@ class ArchiveParts(NamedTuple):
 
 @contextlib.contextmanager
 def running(options: Options, directory: Path, bed: Testbed, shards: ReplicatedCluster) -> Iterator[ArchiveParts]:
-    """Everything started, with an empty database. Its directory goes at the end, the archivers' logs stay."""
+    """Everything started, with an empty database. Its directory is removed at the end, the archivers' logs are kept."""
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-chaos-db-", dir="/tmp"))
         database = Server(Path(home))
@@ -74,8 +73,8 @@ def running(options: Options, directory: Path, bed: Testbed, shards: ReplicatedC
 
 
 def end(archivers: Sequence[Service], patience: float) -> None:
-    """Have all of them finish. Raises TemporaryError that names those that had not within ``patience`` seconds each
-    and were killed: what these still had to write is missing in the database."""
+    """Have all of them finish. Raises TemporaryError naming those killed after ``patience`` seconds each without
+    finishing: their unwritten data are missing in the database."""
     if killed := [archiver.name for archiver in archivers if not archiver.stop(patience)]:
         late = f"did not finish within {patience:g} s of SIGTERM and had to be killed"
         raise TemporaryError(f"{', '.join(killed)} {late}: the archive was not compared")

@@ -1,12 +1,12 @@
 """Archive referee: compares the database's minutes with the logs.
 
-Each sample must be there once.
+Each sample must be stored once.
 
-What a cell (host, minute, entity, metric) must be is computed from the logs in doubles, straight from the definitions:
-how many samples, how many of them valid, and of these mean, deviation, least and greatest. Minutes in which a host's
-clock was so far off that the archive may refuse its frames, or may have compacted them, are not compared, only
-counted. Samples may be missing only by as many as the archive's own events and books say; those whose place a full
-shard has cut are a gap in the books once later frames have shown that they do not come.
+The expected content of a cell (host, minute, entity, metric) is computed from the logs in doubles, straight from the
+definitions: number of samples, number of valid ones, and of these mean, deviation, minimum and maximum. Minutes in
+which a host's clock was so far off that the archive may refuse its frames, or may have compacted them, are not
+compared, only counted. Missing samples may not exceed those in the archive's own events and counts; samples trimmed by
+a full shard are counted as a gap once later frames have shown that they will not come.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _COMPARED = (Statistic.MEAN, Statistic.DEVIATION, Statistic.LOW, Statistic.HIGH)
 
 
 class Verdict(NamedTuple):
-    """``cells`` were compared, of ``samples``; ``missing`` of these are not there; ``gap`` is what the archive says is
-    missing, but for clocks that were far off."""
+    """``cells`` were compared, of ``samples``; ``missing`` of these are not stored; ``gap`` is the number that the
+    archive reports as missing, without clocks that were far off."""
 
     cells: int
     samples: int
@@ -51,8 +51,8 @@ class Verdict(NamedTuple):
 
 
 class _Archived(NamedTuple):
-    """``minutes`` by host and minute; ``gap`` samples are reported as missing, but those of clocks that were wrong;
-    ``cuts`` is how often a full shard has cut what had not been read."""
+    """``minutes`` by host and minute; ``gap`` samples are reported as missing, without those of wrong clocks; ``cuts``
+    is how often a full shard has trimmed unread entries."""
 
     minutes: Mapping[tuple[int, int], MinuteMatrix]
     gap: int
@@ -118,7 +118,7 @@ def expected(load: Load, host: int, notes: Sequence[Note]) -> tuple[npt.NDArray[
 
 
 def compare(ids: npt.NDArray[np.uint64], wanted: Doubles, matrix: MinuteMatrix | None) -> tuple[int, list[str]]:
-    """How many samples are missing in a minute, and what is wrong with those that are there."""
+    """Number of samples missing in a minute, and faults of the stored ones."""
     if matrix is None:
         return int(wanted[Statistic.COUNT].sum()), []
     if not np.isin(matrix.ids, ids).all():

@@ -1,9 +1,8 @@
 """Fault runner: executes the schedule, one thread for each group of kinds.
 
-Faults of a group follow one after the other.
+Faults of a group run one at a time.
 
-The threads live until the run is over, because processes that a fault starts again die with the
-thread that started them.
+The threads live until the run is over, because processes restarted by a fault die with the thread that started them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LOCK_SECONDS = 5.0
 
 @dataclass
 class Course:
-    """Course of a fault. Times of CLOCK_MONOTONIC, 0 when it did not come so far."""
+    """Course of a fault. Times of CLOCK_MONOTONIC, 0 if it did not get that far."""
 
     fault: Fault
     made: float = 0.0
@@ -34,7 +33,7 @@ class Course:
 
     @property
     def active(self) -> bool:
-        """Whether it is being suffered now."""
+        """Whether it is in effect now."""
         return self.made > 0.0 and not self.healed and not self.failed
 
 
@@ -50,7 +49,7 @@ class FaultRunner:
         self._count = threading.Lock()
 
     def start(self, began: float) -> None:
-        """Let the faults begin; the schedule's times count from ``began`` (monotonic)."""
+        """Begin the faults; the schedule's times count from ``began`` (monotonic)."""
         for group in sorted({KINDS[course.fault.kind].group for course in self.courses}):
             courses = [course for course in self.courses if KINDS[course.fault.kind].group == group]
             thread = threading.Thread(target=self._run, args=(courses, began), daemon=True)
@@ -63,7 +62,7 @@ class FaultRunner:
         return self._idle == len(self._threads)
 
     def close(self) -> None:
-        """End the threads: only after everything that they have started was stopped."""
+        """End the threads: only after everything they started was stopped."""
         self._over.set()
         for thread in self._threads:
             thread.join(10.0)
@@ -78,7 +77,7 @@ class FaultRunner:
                     self._suffer(course)
             except Skipped as reason:
                 course.skipped, course.made = str(reason), 0.0
-            except Exception as error:  # the others go on, and the verdict tells it
+            except Exception as error:  # the others continue, and the verdict reports it
                 course.failed = f"{type(error).__name__}: {error}"
         with self._count:
             self._idle += 1
@@ -93,7 +92,7 @@ class FaultRunner:
 
     @contextlib.contextmanager
     def _target(self, fault: Fault) -> Iterator[None]:
-        """Nothing else happens to the same target meanwhile."""
+        """Keep other faults from the same target until the end of the block."""
         kind = KINDS[fault.kind]
         if not kind.alone:
             yield

@@ -3,9 +3,9 @@
     python -m experiments.chaos.generator     (orders and answers as JSON lines, see ``experiments.processes.control``)
 
 The first order is the task. Then ``{"do": "step", "seconds": S}`` steps the wall clock of all
-hosts, ``{"do": "finish"}`` ends the making of frames (answered; what waits is still sent), and
-``{"do": "report"}`` is answered with the writers' accounts, ``{"do": "problems"}`` with what they say is wrong.
-``{"do": "talk", "loud": true}`` lets talkative hosts use all of their turns, ``{"do": "goodbye"}`` ends all hosts in
+hosts, ``{"do": "finish"}`` ends frame generation (answered; waiting frames are still sent), and
+``{"do": "report"}`` is answered with the writers' accounts, ``{"do": "problems"}`` with their problems.
+``{"do": "talk", "loud": true}`` makes talkative hosts use all of their turns, ``{"do": "goodbye"}`` ends all hosts in
 order.
 """
 
@@ -29,22 +29,22 @@ _GOODBYE_SECONDS = 5.0
 
 
 class TalkingFleet(Fleet[LoggedHost]):
-    """A talkative host has several turns in each interval, and uses the first one alone unless it is ``loud``."""
+    """A talkative host has several turns in each interval, and uses only the first unless it is ``loud``."""
 
     loud = False
 
     def sample(self, host: LoggedHost, tick: int, wall: float, monotonic: float, now: float) -> None:
-        """Let a host make its next frame, if it is its turn."""
+        """Make the next frame of a host, if it is its turn."""
         if self.loud or not tick % host.slots:
             super().sample(host, tick, wall, monotonic, now)
 
     def turn_loud(self, order: dict[str, Any]) -> None:
-        """From now on, or no longer."""
+        """Switch loudness on or off."""
         self.loud = order["loud"]
 
 
 def main() -> None:
-    """Run until the parent is gone; what keeps a host from starting is said and ends the program."""
+    """Run until the parent is gone; an error that keeps a host from starting is reported and ends the program."""
     orders = Orders()
     task = orders.wait()
     try:
@@ -78,7 +78,7 @@ def main() -> None:
     Paced(fleet, interval, [turn for host in hosts for turn in Turn.of(host, interval, host.slots)]).run(director)
     if task["load"]["talkative"]:
         for host in hosts:
-            host.writer.finish(0.0)  # an end frame lets the filter know what was shed before it
+            host.writer.finish(0.0)  # an end frame reports to the filter what was shed before it
     say({"finished": sum(host.made for host in hosts)})
     while True:
         director(fleet.attend(_LOOK_SECONDS))
@@ -91,7 +91,7 @@ def step_clocks(hosts: list[LoggedHost], seconds: float) -> None:
 
 
 def _hosts(task: dict[str, Any]) -> list[LoggedHost]:
-    """The hosts of this process, where an earlier one left them. Raises ShardpulseError that names the host."""
+    """Hosts of this process, in the state left by an earlier one. Raises ShardpulseError naming the host."""
     load = Load(**task["load"])
     seeds = [parse_address(text) for text in task["shards"]]
     credentials = Credentials(*task["credentials"])

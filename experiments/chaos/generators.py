@@ -16,8 +16,8 @@ _ANSWER_SECONDS = 20.0
 
 
 class GeneratorProcess(Service):
-    """One generator with its share of the hosts. ``ahead`` is what its machines' wall clock is wrong by;
-    it stays so over kills. ``task`` as ``experiments.chaos.generator`` wants it, without ``ahead``."""
+    """One generator with its share of the hosts. ``ahead`` is the error of its machines' wall clock, which outlasts
+    kills. ``task`` is as in ``experiments.chaos.generator``, without ``ahead``."""
 
     asked = True
 
@@ -28,7 +28,7 @@ class GeneratorProcess(Service):
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start it where it left off; by a thread that lives as long as it shall. Raises ShardpulseError."""
+        """Start it where it left off, from a thread that outlives it. Raises ShardpulseError."""
         with self._lock:
             super().start()
             child = self._running()
@@ -47,14 +47,14 @@ class GeneratorProcess(Service):
             super().kill()
 
     def step_clock(self, seconds: float) -> None:
-        """Step its wall clock, now or when it starts again."""
+        """Step its wall clock, now or at its next start."""
         with self._lock:
             self.ahead += seconds
             if not self.away:
                 self._running().send({"do": "step", "seconds": seconds})
 
     def send(self, what: str, **order: Any) -> None:
-        """Give it an order that has no answer. Raises ChildFailed."""
+        """Send it an order without an answer. Raises ChildFailed."""
         with self._lock:
             self._running().send({"do": what, **order})
 
@@ -64,14 +64,14 @@ class GeneratorProcess(Service):
         self.stop()
 
     def ask(self, what: str) -> dict[str, Any]:
-        """Order ``finish``, ``report``, ``problems`` or ``goodbye`` and its answer. Raises ChildFailed."""
+        """Answer to an order ``finish``, ``report``, ``problems`` or ``goodbye``. Raises ChildFailed."""
         with self._lock:
             child = self._running()
             child.send({"do": what})
             return child.receive(_ANSWER_SECONDS)
 
     def problems(self) -> list[str]:
-        """Problems that keep frames of its hosts from going out; nothing while it is not running."""
+        """Problems that keep frames of its hosts from being sent; none while it is not running."""
         try:
             found: list[str] = self.ask("problems")["problems"]
         except ChildFailed:
@@ -79,13 +79,13 @@ class GeneratorProcess(Service):
         return found
 
     def check(self) -> None:
-        """Raises ChildFailed when it has ended although nobody killed it."""
+        """Raises ChildFailed if it has ended without being killed."""
         with self._lock:
             if not self.away:
                 self._running().check()
 
     def stop(self, patience: float = 10.0) -> bool:
-        """End it, frozen or not; answers whether it did not have to be killed."""
+        """End it, frozen or not; True if it did not have to be killed."""
         with self._lock:
             self.thaw()
             return super().stop(patience)

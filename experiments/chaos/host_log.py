@@ -1,8 +1,8 @@
 """Host log: fixed records of every frame, written before the frame is offered.
 
-Values follow from (seed, host, number), see ``load``. A generator that is killed between its note and
-its offer leaves a note of a frame that was never made: when it starts again it compares the
-log with its ring, which is the truth about what was made, and takes that one note back.
+Values follow from (seed, host, number), see ``load``. A generator killed between note and offer leaves a note of a
+frame that was never made: when restarted it compares the log with its ring, which is authoritative, and removes that
+one note.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _NOTE = struct.Struct("<IIQQdd")
 
 
 class LogError(ShardpulseError):
-    """A log does not show what the ring holds: a ring was lost, or frames were made unseen."""
+    """Log and ring disagree: a ring was lost, or frames were made without notes."""
 
 
 class Note(NamedTuple):
-    """One frame of samples; ``monotonic`` and ``wall`` as they were offered."""
+    """One frame of samples; ``monotonic`` and ``wall`` as offered."""
 
     number: int  #: 0, 1, 2 … of this host, tables not counted
     samples: int
@@ -34,13 +34,13 @@ class Note(NamedTuple):
 
 
 class HostLog:
-    """Appends notes with one ``write`` each: what was written survives kill -9."""
+    """Appends notes with one ``write`` each: written notes survive kill -9."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def append(self, note: Note) -> None:
-        """Write a note down."""
+        """Write a note."""
         os.write(self._file, _NOTE.pack(*note))
 
     def cut(self, notes: int) -> None:
@@ -53,7 +53,7 @@ class HostLog:
 
 
 def read(path: Path) -> list[Note]:
-    """The notes of a host, oldest first; none when there is no file. A torn last one is left out."""
+    """The notes of a host, oldest first; none without a file. A torn last one is left out."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -62,9 +62,8 @@ def read(path: Path) -> list[Note]:
 
 
 def made_notes(notes: Sequence[Note], made: int, epoch: int) -> int:
-    """How many of the notes were made, when the ring says that ``made`` samples of ``epoch`` were.
-
-    All, or all but the last. Raises LogError when it is neither.
+    """Number of notes with frames made, given ``made`` samples of ``epoch`` in the ring: all, or all but the last.
+    Raises LogError if it is neither.
     """
     noted = sum(note.samples for note in notes)
     if not notes and not made:

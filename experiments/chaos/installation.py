@@ -3,8 +3,8 @@
 They are shards with replicas, filter workers, archivers, query services, generators and the
 observer.
 
-Every process is on a host of its own (a network namespace), so that every link can be broken by
-itself. ``Installation`` is what ``faults`` break.
+Every process is on a host of its own (a network namespace), so that every link can be broken by itself. ``faults`` act
+on an ``Installation``.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from experiments.processes.control import Child, python
 from experiments.processes.waiting import eventually
 from experiments.testbed import Host, Node, ReplicatedCluster, Testbed, outsider, start_cluster
 
-_FRAMES_OF_ROOM = 1.3  #: rings hold this part more than the frames of ``held_seconds``: tables are in them as well
+_FRAMES_OF_ROOM = 1.3  #: ring size as a multiple of the frames of ``held_seconds``: rings hold tables as well
 _GROWN_PORT = 7100
 _QUERY_PORT = 7680
-_SLOW = 0.5  #: a slow filter takes this part of what hosts make at their loudest
+_SLOW = 0.5  #: capacity of a slow filter, as a fraction of the hosts' output at their loudest
 _READER_TIMEOUT = 2.0
 _RING_ROOT = Path("/dev/shm")
 
 
 class Installation:
-    """Running parts. Built by ``running``, which stops them. ``locks`` by (what, number) keep two faults
-    from the same target."""
+    """Running parts. Built by ``running``, which stops them. ``locks`` by (what, number) keep two faults from the same
+    target."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Installation:
         self.workers = workers
         self.generators = generators
         self.query_services = query_services
-        self.spare = spare  #: the host of query services and of what reads
+        self.spare = spare  #: the host of query services and readers
         self._archive = archive
         self._grown: list[Node] = []
         counts = {
@@ -75,7 +75,7 @@ class Installation:
 
     @property
     def archive(self) -> ArchiveParts:
-        """Archivers and their database, where there are any."""
+        """Archivers and their database, if any."""
         assert self._archive is not None
         return self._archive
 
@@ -89,7 +89,7 @@ class Installation:
         return self.cluster.nodes[shard], self.cluster.nodes[shard + self.options.shards]
 
     def roles(self, shard: int) -> tuple[Node, Node]:
-        """Master and replica of a shard now. Raises ShardpulseError when that is unknown."""
+        """Current master and replica of a shard. Raises ShardpulseError if unknown."""
         masters = self.cluster.masters()
         one, other = self.nodes_of(shard)
         if (one in masters) == (other in masters):
@@ -97,7 +97,7 @@ class Installation:
         return (one, other) if one in masters else (other, one)
 
     def new_shard(self) -> Node:
-        """One more node, on a host of its own, that is not started and belongs to no cluster yet."""
+        """One more node, on a host of its own, not started and in no cluster yet."""
         number = len(self._grown)
         home = self.directory / "shards" / f"grown{number}"
         memory, access = self.options.maxmemory_bytes, self.cluster.access
@@ -105,7 +105,7 @@ class Installation:
         return self._grown[-1]
 
     def remove_grown(self) -> None:
-        """End what ``new_shard`` has made."""
+        """End the nodes made by ``new_shard``."""
         for node in self._grown:
             node.remove()
 
@@ -119,12 +119,12 @@ class Installation:
 
     @property
     def reader_config(self) -> Path:
-        """The configuration of commands that read."""
+        """Configuration of reading commands."""
         return self.directory / "reader.toml"
 
     @property
     def ports(self) -> list[int]:
-        """Where the query services listen, on the loopback of ``spare``."""
+        """Ports of the query services, on the loopback of ``spare``."""
         return [_QUERY_PORT + number for number in range(self.options.services)]
 
     def is_current(self) -> bool:
@@ -134,11 +134,11 @@ class Installation:
         return states == ["current"] * self.options.hosts
 
     def logs(self) -> dict[int, list[Note]]:
-        """Notes of all that hosts have made so far."""
+        """Notes of all frames made so far."""
         return {host: host_log.read(log_path(self.directory, host)) for host in range(self.options.hosts)}
 
     def books(self) -> Books:
-        """The books now. Raises ShardpulseError when no shard answers."""
+        """The current counts. Raises ShardpulseError if no shard answers."""
         with contextlib.closing(self.connect(5.0)) as cluster:
             return books.read(cluster, read_layout(cluster))
 
@@ -150,7 +150,7 @@ def log_path(directory: Path, host: int) -> Path:
 
 @contextlib.contextmanager
 def running(options: Options, directory: Path) -> Iterator[Installation]:
-    """All parts, started. Their logs are in ``directory``; rings are on tmpfs and go when the run ends."""
+    """All parts, started. Their logs are in ``directory``; rings are on tmpfs and removed when the run ends."""
     for name in ("hosts", "workers", "generators", "archivers", "services", "shards"):
         (directory / name).mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -234,7 +234,7 @@ def _start_observer(options: Options, directory: Path, cluster: ReplicatedCluste
 
 
 def _keep_shard_logs(directory: Path) -> None:
-    """Copy the logs of all redis-servers to where they outlive them."""
+    """Copy the logs of all redis-servers to a place where they are kept."""
     (directory / "redis").mkdir(exist_ok=True)
     for path in (directory / "shards").glob("*/redis.log"):
         with contextlib.suppress(OSError):
@@ -242,18 +242,18 @@ def _keep_shard_logs(directory: Path) -> None:
 
 
 def drain(installation: Installation, seconds: float) -> float:
-    """Wait until the books say that nothing is pending and all that was made is applied; answers how long
-    that took. Raises TemporaryError with what is missing when ``seconds`` are over."""
+    """Wait until the counts show nothing pending and everything applied; returns the seconds taken. Raises
+    TemporaryError with the missing samples after ``seconds``."""
     began = time.monotonic()
     made = {host: sum(note.samples for note in notes) for host, notes in installation.logs().items()}
 
     def obstacle() -> str:
         try:
             found = installation.books()
-        except Exception as error:  # whatever it is: it may pass
+        except Exception as error:  # any error may be temporary
             return str(error) or repr(error)
         missing = sum(made.values()) - sum(account.before + account.applied for account in found.accounts)
-        if installation.options.talkative:  # what was shed
+        if installation.options.talkative:  # shed samples
             missing -= sum(account.lost for account in found.accounts)
         pending = sum(account.pending for account in found.accounts)
         if missing or pending or found.unreadable:

@@ -25,9 +25,8 @@ GROUPS: dict[str, tuple[float, float]] = {
 
 
 class Fault(NamedTuple):
-    """``target`` numbers a shard, a worker or a generator, by kind; ``size`` is in the kind's own unit:
-    seconds of delay or of a clock's step, share of lost packets, bits per second, partitions, 1 for a new
-    shard that dies."""
+    """``target`` numbers a shard, a worker or a generator, by kind; ``size`` is in the kind's own unit: seconds of
+    delay or of a clock step, share of lost packets, bits per second, partitions, 1 for a new shard that dies."""
 
     at: float
     kind: str
@@ -37,7 +36,7 @@ class Fault(NamedTuple):
 
     @property
     def until(self) -> float:
-        """When it is healed."""
+        """Time of its healing."""
         return self.at + self.seconds
 
 
@@ -46,11 +45,11 @@ Make = Callable[[Installation, Fault], Iterator[None]]
 
 
 class Kind(NamedTuple):
-    """A kind of fault. ``on`` is what it happens to: ``shard worker generator archiver database service cluster``; it
-    lasts from ``shortest`` to ``longest`` seconds, and ``settle`` seconds after the healing the target is still
-    disturbed. ``alone``: nothing else happens to the target meanwhile. ``make`` makes a fault when entered and heals it
-    when left. No host can be seen from ``blind_after`` seconds on (0: most can); of a target that is ``gone`` the hosts
-    are dead as far as anybody can know."""
+    """A kind of fault. ``on`` is its target: ``shard worker generator archiver database service cluster``; it lasts
+    from ``shortest`` to ``longest`` seconds, and the target remains disturbed for ``settle`` seconds after healing.
+    ``alone``: the target has no other fault meanwhile. ``make`` makes a fault when entered and heals it when left. No
+    host can be seen from ``blind_after`` seconds on (0: most can); hosts of a target that is ``gone`` are dead to every
+    observer."""
 
     name: str
     help: str
@@ -82,5 +81,5 @@ def kind(
 
 
 def between(low: float, high: float) -> Size:
-    """A size that is anything from ``low`` to ``high``."""
+    """A random size from ``low`` to ``high``."""
     return lambda dice: round(dice.uniform(low, high), 4)

@@ -1,12 +1,11 @@
 """Load of a chaos run: values, validity codes and rows, as functions of numbers.
 
 Frame ``number`` (0, 1, 2 …) of a host is determined by (seed, host, number): a log needs to hold
-only numbers and times, and a generator that was killed goes on at any number. Values are cuts
+only numbers and times, and a killed generator can continue at any number. Values are cuts
 of a seeded strip (``experiments.emulation.values``), 1% of the samples invalid.
 
-Rows: the host, VMs that stay, and a few restless VMs that leave and come back every half minute or so.
-Those of odd serial come back as a new incarnation (another epoch, another id), the others
-as who they were.
+Rows: the host, VMs that stay, and a few restless VMs that leave and come back every half minute or so. Those with an
+odd serial return as a new incarnation (another epoch, another id), the others with their old identity.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 50  #: frames between two departures of 
 _SHORTEST_ABSENCE, _LONGEST_ABSENCE = 3, 10
 _SOURCE = "emulated"
 _HEADER_ROOM = 128
-TALKATIVE_TIMES = 10  #: a talkative host can make so many frames in each interval
+TALKATIVE_TIMES = 10  #: frames of a talkative host in each interval, at most
 _TALKATIVE_EVERY = 4
 
 
@@ -43,7 +42,7 @@ class Row(NamedTuple):
 
 class Load:
     """The load of one run; ``entities`` rows are always there, ``RESTLESS`` more come and go. With ``own_figures`` the
-    only row is the host, with all the metrics of hosts. With ``talkative`` every fourth host has more turns."""
+    only row is the host, with all host metrics. With ``talkative`` every fourth host has more turns."""
 
     def __init__(
         self, hosts: int, entities: int, metrics: int, interval: float, seed: int, invalid: float,
@@ -69,34 +68,34 @@ class Load:
         return self.set.metrics
 
     def frame_bytes(self) -> int:
-        """Bytes that a frame takes at most, in a ring as well."""
+        """Maximum size of a frame in bytes, in a ring as well."""
         rows = self.entities + RESTLESS
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.metrics
 
     def slots(self, host: int) -> int:
-        """How many turns a host has in each interval."""
+        """Number of turns of a host in each interval."""
         return TALKATIVE_TIMES if self.is_talkative(host) else 1
 
     def is_talkative(self, host: int) -> bool:
-        """Whether a host can make more than others."""
+        """Whether a host can make more frames than others."""
         return self.talkative and host % _TALKATIVE_EVERY == _TALKATIVE_EVERY - 1
 
     def loudest(self) -> float:
-        """Samples per second, at most, while talkative hosts use all of their turns."""
+        """Maximum samples per second, with talkative hosts using all of their turns."""
         frames = sum(self.slots(host) for host in range(self.hosts)) / self.interval
         return frames * (self.entities + self._restless) * self.metrics
 
     def rows(self, host: int, number: int) -> tuple[Row, ...]:
-        """Who is in frame ``number`` of a host."""
+        """Rows of frame ``number`` of a host."""
         present = (_restless(self.seed, host, self.entities + k, number) for k in range(self._restless))
         return self._stable + tuple(row for row in present if row is not None)
 
     def ids(self, host: int, rows: tuple[Row, ...]) -> bytes:
-        """The ids of rows as a frame carries them."""
+        """Ids of rows in the format of a frame."""
         return _ids(host, rows)
 
     def bytes_of(self, host: int, number: int, rows: int) -> tuple[bytes, bytes]:
-        """Values (float32) and codes (empty: all valid) of a frame of so many rows."""
+        """Values (float32) and codes (empty: all valid) of a frame with ``rows`` rows."""
         return self._strip.cut(self._place(host, number), rows)
 
     def arrays_of(self, host: int, number: int, rows: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
@@ -119,7 +118,7 @@ class Load:
 
 
 class _OwnFigures(Strip):
-    """Figures of hosts that are busy by a fifth to a third."""
+    """Figures of hosts with a load of a fifth to a third."""
 
     def __init__(self, workload: Workload) -> None:
         super().__init__(workload)

@@ -18,11 +18,10 @@ from experiments.emulation.workload import host_name, host_number
 
 
 class LoggedHost:
-    """Goes on where an earlier process of the same host was killed.
+    """Continues where an earlier process of the same host was killed.
 
-    ``slots`` are its turns in each interval of the load, ``due`` is when its writer wants to be served, ``registered``
-    what the event loop waits for, ``ahead`` by how much its wall clock is wrong. Raises LogError when ring and log do
-    not fit together.
+    ``slots`` are its turns in each interval of the load, ``due`` is the next service time of its writer, ``registered``
+    the state in the event loop, ``ahead`` the error of its wall clock. Raises LogError if ring and log do not match.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class LoggedHost:
         self.writer = Writer(self.number, host_name(index), seeds, credentials or Credentials(), self._outbox)
 
     def _take_up(self, path: Path) -> int:
-        """Compare ring and log; answers how many frames of samples have been made so far."""
+        """Compare ring and log; returns the number of sample frames made so far."""
         notes = host_log.read(path)
         window = self._outbox.windows.get(self._load.set_id)
         made, epoch = (window.made, window.epoch) if window is not None else (0, 0)
@@ -63,8 +62,8 @@ class LoggedHost:
         return self._load.early(self.index, self.made)
 
     def sample(self, _tick: int, wall: float, monotonic: float) -> int:
-        """Note the next frame, then make and offer it; its table first where names may be missing. The tick is that of
-        the host's own wall clock. Answers the frame's number of samples."""
+        """Note the next frame, then make and offer it; its table first if names may be missing. The tick is that of the
+        host's own wall clock. Returns the frame's number of samples."""
         load, number = self._load, self.made
         wall += self.ahead
         rows = load.rows(self.index, number)

@@ -2,12 +2,11 @@
 
     python -m experiments.chaos.observer OUTPUT HOSTS CONFIG RESOURCE_SET
 
-Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT.
-Freshness is this machine's CLOCK_MONOTONIC at the moment when a record could be read, less
-that of its sampling, so that stepped wall clocks do not disturb it. Every frame of the catch-up after an
-outage that is seen counts with its full age; what is sent again to a shard that lost its memory does
-not, as it had been readable before. A shard that does not answer costs nothing but the readings
-of that poll.
+Polls the applied positions of all hosts and appends one JSON object per quarter of a second to OUTPUT. Freshness is
+this machine's CLOCK_MONOTONIC when a record became readable, less that of its sampling, so that stepped wall clocks do
+not affect it. Every observed frame of the catch-up after an outage counts with its full age; frames resent to a shard
+that lost its memory do not, as they were readable before. A shard that does not answer costs only the readings of that
+poll.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from acquisition.wire.layout import Layout
 from acquisition.wire.records import smoothed
 from experiments.emulation.workload import host_number
 
-STALE_SECONDS = 2.5  #: a host without a new frame for so long has fallen silent
+STALE_SECONDS = 2.5  #: without a new frame after which a host counts as silent
 _POLL_SECONDS = 0.025
 _WRITE_SECONDS = 0.25
 _TAIL_BYTES = 1 << 16
-_WATCHED = 12  #: hosts whose records are read, for freshness
+_WATCHED = 12  #: hosts with records read for freshness
 
 
 class Seen(NamedTuple):
     """One line of the output. ``at`` is CLOCK_MONOTONIC; ``silent`` counts hosts; ``applied`` samples; ``oldest`` is
-    the age in seconds of the newest samples of the host whose are oldest, by the wall clock; ``shedding`` counts hosts
-    that say so."""
+    the greatest age in seconds, by the wall clock, of any host's newest samples; ``shedding`` counts hosts that report
+    it."""
 
     at: float
     applied: int
@@ -75,7 +74,7 @@ class Observer:
         self._unanswered = 0
 
     def poll(self) -> None:
-        """One reading of all positions, and of the records of watched hosts that have moved."""
+        """Read all positions once, and the records of watched hosts that have moved."""
         self._unanswered = 0
         wanted: list[tuple[Member, int]] = []
         now = time.monotonic()
@@ -112,7 +111,7 @@ class Observer:
         self._sequences[name] = (found.epoch, found.sequence)
         self._applied[name] = found.before + found.applied
         self._heard[name] = now
-        if found.wall:  # else only its table has come
+        if found.wall:  # else only its table has arrived
             self._walls[name] = found.wall
         newest = self._newest.get(name, 0)
         self._newest[name] = max(newest, found.sequence)

@@ -10,7 +10,7 @@ from experiments.chaos.load import Load
 
 class Scene(NamedTuple):
     """Parts of an installation: shards with a master and a replica each, filter workers, generators, archivers, query
-    services; of what ``scenario``, "" of none."""
+    services; with the name of its ``scenario``, "" without one."""
 
     shards: int
     workers: int
@@ -22,8 +22,8 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """One run. With ``own_figures`` hosts send figures of themselves, which rules judge, else of VMs; with
-    ``talkative`` every fourth host can make ten times as much, and the filter takes half of what is made then."""
+    """One run. With ``own_figures`` hosts send their own figures, which rules judge, else those of VMs; with
+    ``talkative`` every fourth host can make ten times as many frames, and the filter can take half of that."""
 
     seconds: float = 60.0
     seed: int = 1
@@ -48,12 +48,12 @@ class Options:
 
     @property
     def load(self) -> Load:
-        """Load that the generators emulate, once a second."""
+        """Load emulated by the generators, once a second."""
         return Load(**self.load_arguments)
 
     @property
     def load_arguments(self) -> dict[str, Any]:
-        """The same for another process."""
+        """Load arguments for another process."""
         return {
             "hosts": self.hosts,
             "entities": self.entities,
@@ -67,5 +67,5 @@ class Options:
 
     @property
     def scene(self) -> Scene:
-        """Scene of what there is to break."""
+        """The parts that faults can target."""
         return Scene(self.shards, self.workers, self.generators, self.archivers, self.services, self.scenario)

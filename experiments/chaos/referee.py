@@ -1,9 +1,9 @@
 """Referee: compares the shards with the logs, by sample and by count.
 
-Independent on both sides: the logs and ``reference`` know nothing of the filter, the books and the
-snapshot are the product's own. Differences are allowed as for ``experiments.harness.verification``: 1e-5
-relative, with a floor of 1e-6 of the metric's range (squared for the variance, per second for
-the trend); ``last``, codes, rows, names and numbers must be equal.
+Independent on both sides: the logs and ``reference`` do not depend on the filter; counts and snapshot are the product's
+own. Differences are allowed as for ``experiments.harness.verification``: 1e-5 relative, with a floor of 1e-6 of the
+metric's range (squared for the variance, per second for the trend); ``last``, codes, rows, names and numbers must be
+equal.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from experiments.harness.verification import ABSOLUTE, RELATIVE, as_sent
 
 _MOST_EXAMPLES = 50
 _AGE_SECONDS = 1e-5
-_OLDEST = 2.0  #: the newest readable samples may be so many times as old as what probes begin to shed
+_OLDEST = 2.0  #: greatest age of the newest readable samples, as a multiple of the age at which probes begin to shed
 
 
 class Findings(NamedTuple):
-    """``worst`` is the largest difference in units of what is allowed (up to 1 is equal)."""
+    """``worst`` is the largest difference as a multiple of the tolerance (up to 1 is equal)."""
 
     entities: int
     samples: int
@@ -43,8 +43,8 @@ class Findings(NamedTuple):
 
 
 def judge_books(load: Load, logs: Mapping[int, Sequence[Note]], books: Books) -> list[str]:
-    """Contradictions between books and logs; empty when every sample is applied exactly once, or counted as lost
-    because its host, where some are talkative, has shed it."""
+    """Contradictions between counts and logs; empty if every sample is applied exactly once, or counted as lost because
+    its host has shed it in a run with talkative hosts."""
     known = {account.host: account for account in books.accounts if account.resource_set == load.set_id}
     problems = list(books.faults)
     if books.rejected:
@@ -77,7 +77,7 @@ def _account_problems(load: Load, notes: Sequence[Note], account: Account | None
 
 
 def judge_overload(load: Load, books: Books, seen: Sequence[Seen]) -> tuple[dict[str, Any], list[str]]:
-    """Was overload chosen, or suffered: the figures, and what is wrong. ``seen`` is what was observed until all was
+    """Figures of an overload, and contradictions to controlled shedding. ``seen`` are the observations until all was
     normal again."""
     made, shed = Counter[bool](), Counter[bool]()
     talkative = {host_number(host): load.is_talkative(host) for host in range(load.hosts)}
@@ -132,7 +132,7 @@ def judge_values(load: Load, logs: Mapping[int, Sequence[Note]], blocks: Iterabl
 
 
 def _shape_problem(load: Load, host: int, notes: Sequence[Note], expected: Reference, block: Block | None) -> str:
-    """Why values cannot be compared, "" when they can."""
+    """Why values cannot be compared; "" if they can."""
     if block is None or not block.has_values or block.head is None:
         return "it has no smoothed values"
     if not notes:
@@ -154,7 +154,7 @@ def _shape_problem(load: Load, host: int, notes: Sequence[Note], expected: Refer
 
 
 def _differences(load: Load, expected: Reference, block: Block) -> Doubles:
-    """The largest difference of each sample's figures, in units of what is allowed."""
+    """Largest difference of each sample's figures, as a multiple of the tolerance."""
     size = np.array([scale(metric) for metric in load.columns])
     sizes = np.maximum.reduce(
         [

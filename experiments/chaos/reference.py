@@ -4,7 +4,7 @@ One frame follows the other.
 
 The same definitions as ``experiments.harness.scalar_model``, which steps one sample in plain Python; here
 numpy steps all samples of a frame at once, because five minutes of 100 hosts are 15 million
-samples. A test holds the two equal, bit by bit up to the last place of ``exp``.
+samples. A test checks that both are equal, bit by bit up to the last place of ``exp``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Codes = npt.NDArray[np.uint8]
 
 class Reference(NamedTuple):
     """State after the newest frame; arrays (rows, metrics). ``age`` is the seconds from the last valid sample
-    to the newest frame: 0 where that is valid, infinite where there was none."""
+    to the newest frame: 0 if that is valid, infinite without a valid sample."""
 
     rows: tuple[Row, ...]
     mean: Doubles
@@ -37,7 +37,7 @@ class Reference(NamedTuple):
 
 
 def empty(metrics: int) -> Reference:
-    """Nobody yet."""
+    """A state without rows."""
     none = np.empty((0, metrics))
     return Reference((), none, none, none, none, np.empty((0, metrics), np.uint8), none)
 
@@ -80,7 +80,7 @@ def run(load: Load, host: int, notes: Sequence[Note], tau: float) -> Reference:
 
 
 def _align(state: Reference, rows: tuple[Row, ...], metrics: int) -> Reference:
-    """Who stays keeps their values; newcomers, and those who come back, have none."""
+    """Staying rows keep their values; new and returning ones have none."""
     places = {row: place for place, row in enumerate(state.rows)}
     pairs = [(new, places[row]) for new, row in enumerate(rows) if row in places]
     here, there = [new for new, _ in pairs], [old for _, old in pairs]

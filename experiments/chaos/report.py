@@ -17,7 +17,7 @@ from experiments.harness.quantiles import percentiles
 
 
 def document(argv: list[str], options: Options, outcome: Outcome, directory: str) -> dict[str, Any]:
-    """Everything that was found."""
+    """All findings."""
     seconds = options.seconds
     made = sum(note.samples for notes in outcome.logs.values() for note in notes)
     frames = sum(map(len, outcome.logs.values()))
@@ -46,7 +46,7 @@ def document(argv: list[str], options: Options, outcome: Outcome, directory: str
 
 
 def format_text(found: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as text."""
     freshness, balance = found["freshness_ms"], found["balance"]
     rows = [
         f"made      {found['samples_made']:,} samples in {found['frames_made']:,} frames, "
@@ -69,7 +69,7 @@ def format_text(found: dict[str, Any]) -> list[str]:
 
 
 def _of_scenario(options: Options, outcome: Outcome) -> dict[str, Any]:
-    """Figures that only a scenario finds."""
+    """Figures that only scenarios have."""
     if not options.scenario:
         return {}
     return {"scenario": options.scenario, "answers": outcome.answers, "overload": outcome.overload}
@@ -124,8 +124,8 @@ def _by_kind(outcome: Outcome) -> dict[str, dict[str, Any]]:
 
 
 def _course(course: Course, outcome: Outcome) -> dict[str, Any]:
-    """``recovery``: seconds from the beginning of the healing until no host is silent. ``silence``: seconds
-    with a silent host from the fault on until then. Faults overlap: others may have prolonged both."""
+    """``recovery``: seconds from the start of healing until no host is silent. ``silence``: seconds with a silent host
+    from the fault until then. Faults overlap: others may have prolonged both."""
     row: dict[str, Any] = {
         **course.fault._asdict(),
         "made_at": round(course.made - outcome.began, 2) if course.made else None,

@@ -39,7 +39,7 @@ _EMPTYING = ("lose_shard", "grow", "shard_killed")
 
 
 class Outcome(NamedTuple):
-    """Outcome of a run; ``failures`` is empty when everything held."""
+    """Outcome of a run; ``failures`` is empty if every check passed."""
 
     failures: list[str]
     courses: list[Course]
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 def measure(options: Options, directory: Path) -> Outcome:
-    """Run, judge, and leave all logs in ``directory``. Raises ShardpulseError when it cannot even start."""
+    """Run, judge, and leave all logs in ``directory``. Raises ShardpulseError if it cannot start."""
     faults = schedule.make(options.seed, options.seconds, options.scene, options.only)
     (directory / "schedule.json").write_text(json.dumps([fault._asdict() for fault in faults], indent=1) + "\n")
     with installation.running(options, directory) as parts:
@@ -76,13 +76,13 @@ def measure(options: Options, directory: Path) -> Outcome:
 
 
 def _asking(parts: Installation) -> Witness:
-    """Everything that reads, once it sees every host. Raises TemporaryError."""
+    """All readers, once they see every host. Raises TemporaryError."""
     eventually(parts.is_current, _READY_SECONDS, "not every host is current at the beginning")
     return Witness(parts)
 
 
 def _suffer(parts: Installation, runner: FaultRunner, began: float) -> list[str]:
-    """Watch until the time is over and all faults are healed; what went wrong besides."""
+    """Watch until the time is over and all faults are healed; other failures."""
     end = began + parts.options.seconds
     failures: list[str] = []
     told = began
@@ -104,7 +104,7 @@ def _suffer(parts: Installation, runner: FaultRunner, began: float) -> list[str]
 
 
 def _deaths(parts: Installation) -> list[str]:
-    """Services and generators that have ended by themselves; services are started again."""
+    """Services and generators that have ended by themselves; services are restarted."""
     found = []
     for service in parts.services:
         code = service.ended()
@@ -121,7 +121,7 @@ def _deaths(parts: Installation) -> list[str]:
 
 
 def _judge(parts: Installation, courses: list[Course], began: float, failures: list[str]) -> Outcome:
-    """Stop the making of frames, drain, compare."""
+    """Stop frame generation, drain, compare."""
     options = parts.options
     for generator in parts.generators:
         with _telling(failures):
@@ -164,7 +164,7 @@ def _judge(parts: Installation, courses: list[Course], began: float, failures: l
 
 
 def _while_healing(parts: Installation, courses: Sequence[Course]) -> list[Seen]:
-    """Observations from the first fault until the last one was healed: later nobody makes frames."""
+    """Observations from the first fault until the last one was healed: no frames are made later."""
     made = [course for course in courses if course.made]
     begin = min((course.made for course in made), default=0.0)
     end = max((course.healed or course.healing for course in made), default=0.0)
@@ -174,7 +174,7 @@ def _while_healing(parts: Installation, courses: Sequence[Course]) -> list[Seen]
 def _whole(
     logs: Mapping[int, Sequence[Note]], snapshot: Snapshot, books: Books | None
 ) -> tuple[Mapping[int, Sequence[Note]], list[Block]]:
-    """Logs and blocks without those of hosts that have shed: which of their frames, no log says."""
+    """Logs and blocks without those of hosts that have shed: the logs do not show which frames."""
     shed = {account.host for account in books.accounts if account.shed} if books else set()
     return (
         {host: notes for host, notes in logs.items() if host_number(host) not in shed},
@@ -183,8 +183,8 @@ def _whole(
 
 
 def _expected(snapshot: Snapshot, courses: Sequence[Course]) -> set[str]:
-    """Remarks that a reading makes although all is well: nobody samples any more, so no host is current when draining
-    took long, and a shard may have come back empty within the last minute."""
+    """Remarks of a reading in a healthy run: sampling has ended, so no host is current after a long drain, and a shard
+    may have come back empty within the last minute."""
     since = time.monotonic() - KEPT
     emptied = any(course.fault.kind in _EMPTYING and course.healed > since for course in courses)
     return {snapshot.blind} | ({str(LOST)} if emptied else set())

@@ -1,6 +1,6 @@
 """Scenarios: one group of faults on a fitting installation, readers active.
 
-A scenario has the name of its group of kinds (``experiments.chaos.kinds``), which no other run has.
+A scenario has the name of its group of kinds (``experiments.chaos.kinds``), which no other run uses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from probes.metrics import HOST
 
 
 class Scenario(NamedTuple):
-    """``gaps`` are seconds of peace between two faults, ``options`` what the installation is made of."""
+    """``gaps`` are seconds of peace between two faults, ``options`` those of the installation."""
 
     help: str
     gaps: tuple[float, float]

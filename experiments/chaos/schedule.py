@@ -1,8 +1,8 @@
 """Schedule of faults: a pure function of the seed and the targets.
 
-Faults come in groups that run side by side, each with its own dice, so that what one group does changes
-nothing in another. Within a group one fault follows the other, dealt from a shuffled deck of
-the group's kinds: even a short run meets every kind that fits into it.
+Faults come in groups that run side by side, each with its own dice, so that groups do not affect each other. Within a
+group one fault follows the other, dealt from a shuffled deck of the group's kinds: even a short run meets every kind
+that fits into it.
 
 The safety rule. The design promises that nothing is lost as long as outages are shorter than the rings,
 that a cluster fails over while a majority of its masters and one synced replica of the lost one are
@@ -33,8 +33,8 @@ _ATTEMPTS = 20
 
 
 def make(seed: int, seconds: float, scene: Scene, kinds: Sequence[str] = ()) -> list[Fault]:
-    """The faults of a run in order of time, all healed within ``seconds``; ``kinds`` none: of all kinds of the
-    scene's scenario, or of those that belong to none."""
+    """The faults of a run in order of time, all healed within ``seconds``; no ``kinds``: of all kinds of the scene's
+    scenario, or those of no scenario."""
     placed: list[Fault] = []
     groups = {scene.scenario: SCENARIOS[scene.scenario].gaps} if scene.scenario else GROUPS
     for name, gaps in groups.items():
@@ -49,7 +49,7 @@ def make(seed: int, seconds: float, scene: Scene, kinds: Sequence[str] = ()) -> 
 
 
 def conflict(one: Fault, other: Fault) -> bool:
-    """Whether the two would disturb the same target at the same time."""
+    """Whether two faults would disturb the same target at the same time."""
     first, second = KINDS[one.kind], KINDS[other.kind]
     if not (first.alone and second.alone):
         return False
@@ -89,13 +89,13 @@ def _group(
 def _first_fitting(
     dice: random.Random, deck: Sequence[Kind], now: float, scene: Scene, others: Sequence[Fault]
 ) -> Fault | None:
-    """A fault of the first kind of the deck for which there is room now; what does not fit stays in the deck."""
+    """A fault of the first kind of the deck that fits now; kinds that do not fit stay in the deck."""
     fits = (_fitting(dice, kind, now, scene, others) for kind in deck)
     return next((fault for fault in fits if fault is not None), None)
 
 
 def _fitting(dice: random.Random, kind: Kind, now: float, scene: Scene, others: Sequence[Fault]) -> Fault | None:
-    """A fault of this kind that is in nobody's way, or None when no target was found."""
+    """A fault of this kind without a conflict; None without a target."""
     for _ in range(_ATTEMPTS):
         length = min(_LONGEST, dice.uniform(kind.shortest, kind.longest))
         fault = Fault(round(now, 3), kind.name, _target(dice, kind, scene), round(length, 3), kind.size(dice))
@@ -109,7 +109,7 @@ def _target(dice: random.Random, kind: Kind, scene: Scene) -> int:
 
 
 def _count(kind: Kind, scene: Scene) -> int:
-    """How many there are of what it happens to."""
+    """Number of targets of this kind."""
     counts = {
         "shard": scene.shards, "worker": scene.workers, "generator": scene.generators, "cluster": scene.shards,
         "archiver": scene.archivers, "database": min(1, scene.archivers),

@@ -26,7 +26,7 @@ class Service:
         self._child: Child | None = None
 
     def start(self) -> None:
-        """Start it; by a thread that lives as long as it shall. Raises ShardpulseError."""
+        """Start it, from a thread that outlives it. Raises ShardpulseError."""
         with self._log.open("ab") as log, self.host.inside():
             log.write(b"-- started\n")
             log.flush()
@@ -54,11 +54,11 @@ class Service:
         return None if self._child is None else self._child.code
 
     def ended(self) -> int | None:
-        """Its exit code when it has ended although nobody killed it."""
+        """Its exit code if it has ended without being killed."""
         return None if self.away else self.code
 
     def stop(self, patience: float = 3.0) -> bool:
-        """End it, in order if it can within so many seconds; answers whether it did not have to be killed."""
+        """End it, in order if possible within ``patience`` seconds; True if it did not have to be killed."""
         self.away = True
         if self._child is None:
             return True

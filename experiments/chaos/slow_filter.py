@@ -1,11 +1,11 @@
 """Slow filter: the product's, limited to a rate in samples per second.
 
-What this machine can do does not matter.
+The speed of this machine does not matter.
 
     python -m experiments.chaos.slow_filter CAPACITY OPTIONS_OF_THE_FILTER
 
 One kernel waits after every batch for as long as a machine of that capacity would have worked. Everything
-else is ``shardpulse filter``; to itself and to others it looks like a worker whose core is busy.
+else is ``shardpulse filter``; to itself and to others it looks like a worker on a busy core.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from filters.worker import command
 
 
 class Slowness:
-    """The debt of time that samples have made; ``capacity`` in samples per second."""
+    """Time debt for samples; ``capacity`` in samples per second."""
 
     def __init__(self, capacity: float) -> None:
         self._per_sample = 1.0 / capacity
         self._free_at = 0.0
 
     def work(self, samples: int) -> None:
-        """Be busy with so many samples."""
+        """Be busy for ``samples`` samples."""
         now = time.monotonic()
         self._free_at = max(now, self._free_at) + samples * self._per_sample
         time.sleep(self._free_at - now)

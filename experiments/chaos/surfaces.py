@@ -17,7 +17,7 @@ from experiments.chaos.answers import Said, told
 from experiments.emulation.workload import host_name
 from experiments.processes.control import product
 
-#: Asks one surface; answers without the time.
+#: Queries one surface; the answers have no time yet.
 Ask = Callable[[], Said]
 _LETTERS = {"c": "current", "l": "late", "u": "unknown", "d": "down"}
 PATHS = ("/v1/hosts?fields=state", "/v1/hot", "/v1/moves", "/v1/heat", "/v1/snapshot?fields=mean")
@@ -27,7 +27,7 @@ _TIMEOUT = 30.0
 def reader_surfaces(
     coherent: SnapshotReader, latest: SnapshotReader, connect: Callable[[], SnapshotReader]
 ) -> list[Ask]:
-    """Readers of this process: two that live long, one for each reading, and one that is made for each question."""
+    """Readers of this process: two long-lived ones, one for each reading, and one created for each query."""
 
     def once() -> Said:
         with connect() as reader:
@@ -94,13 +94,13 @@ def _of_document(surface: str, document: dict[str, Any]) -> Said:
 
 
 def command_surface(config: Path, addresses: Sequence[Address]) -> Ask:
-    """The commands in turn; one that ends with 69 or 75 has said that it cannot see."""
+    """The commands in turn; exit code 69 or 75 reports blindness."""
     commands = iter(_forever((("query", "--json"), ("query", "hot"), ("query", "moves"), ("top", "--json"))))
 
     def ask() -> Said:
         name, option = next(commands)
         command = [*product(name, config, addresses), option]
-        if option in ("hot", "moves"):  # the question comes first
+        if option in ("hot", "moves"):  # the query comes first
             command = [*command[:4], option, *command[4:-1]]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
         surface, words = f"{name} {option}", done.stderr.strip().splitlines()

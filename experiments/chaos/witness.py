@@ -19,15 +19,15 @@ from experiments.testbed import Host
 
 _TURN_SECONDS = 0.2
 _SLOWEST_COMMAND = 3.0  #: seconds from the start of a command to its reading, on a busy machine
-#: Without /v1/heat, which is of hosts' own figures.
+#: Without /v1/heat, which needs hosts' own figures.
 _PATHS = ("/v1/hosts?fields=state", "/v1/snapshot?fields=mean", "/v1/hot", "/v1/moves")
 
 Answers = Callable[[], Iterable[Said]]
 
 
 class Witness:
-    """A context manager: each surface is asked by a thread of its own, on the host of the query services. ``said`` are
-    the answers, each at its time of CLOCK_MONOTONIC."""
+    """A context manager: each surface is queried by a thread of its own, on the host of the query services. ``said``
+    are the answers, each at its time of CLOCK_MONOTONIC."""
 
     def __init__(self, installation: Installation) -> None:
         self.said: list[Said] = []
@@ -47,7 +47,7 @@ class Witness:
         self.stop()
 
     def stop(self) -> None:
-        """Ask no more; calling it again is harmless."""
+        """End the queries; calling it again is harmless."""
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -76,7 +76,7 @@ def _answers(
 
 
 def judge(said: Sequence[Said], courses: Sequence[Course], options: Options) -> tuple[dict[str, Any], list[str]]:
-    """By kind of fault ("peace" before the first) and surface what was answered, and what of it is false."""
+    """Answers, and false ones among them, by kind of fault ("peace" before the first) and surface."""
     made = sorted((course for course in courses if course.made), key=lambda course: course.made)
     by_kind: dict[str, list[tuple[Said, Truth]]] = {}
     for answer in sorted(said, key=lambda answer: answer.at):

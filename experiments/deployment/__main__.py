@@ -23,7 +23,7 @@ from experiments.processes.program import program
 
 
 class Row(NamedTuple):
-    """Row of the table: its measurement, the goals that it misses, and its text."""
+    """Row of the table: its measurement, the missed goals, and its text."""
 
     measure: Callable[[argparse.Namespace, Path], dict[str, Any]]
     missed: Callable[[Mapping[str, Any]], list[str]]
@@ -41,7 +41,7 @@ _EXAMPLES = """examples:
 
 @program("deployment")
 def main(argv: list[str]) -> int:
-    """Measure, print, and say whether the goals are reached."""
+    """Measure, print, and report whether the goals are reached."""
     given = _parser().parse_args(argv)
     outcome.require_positive(given, "repeats", "seconds", "warm_up", "processes")
     rows = chosen(given.rows)
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 
 def chosen(words: str) -> list[str]:
-    """The rows that a list names. Raises UsageError for one that there is not."""
+    """The rows named in a list. Raises UsageError for an unknown one."""
     names = words.split(",")
     for name in names:
         if name not in ROWS:
@@ -65,7 +65,7 @@ def chosen(words: str) -> list[str]:
 
 
 def text(document: Mapping[str, Any]) -> list[str]:
-    """All rows for people."""
+    """All rows as text."""
     return [line for name, row in ROWS.items() if name in document for line in row.text(document[name])]
 
 

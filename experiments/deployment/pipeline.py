@@ -15,7 +15,7 @@ from experiments.deployment import scene
 from experiments.hosts.site import NAMES, changed
 
 MOST_SECONDS, MOST_SECONDS_AGAIN, MOST_CALLS = 240.0, 40.0, 20
-#: A difference that ``--diff`` shows begins so.
+#: Beginning of a difference in the output of ``--diff``.
 _DIFFERENCE = re.compile(r"^(?:--- before|\+\+\+ after|@@ )", re.MULTILINE)
 
 
@@ -37,12 +37,12 @@ def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 
 def differences(said: str) -> int:
-    """How many differences of files a run with ``--diff`` has shown."""
+    """Number of file differences in the output of a run with ``--diff``."""
     return len(_DIFFERENCE.findall(said))
 
 
 def missed(row: Mapping[str, Any]) -> list[str]:
-    """Which goals it misses, in words."""
+    """The goals missed by the row, in words."""
     found = _too_much("bare hosts to verified pipeline", row["first"]["seconds"], MOST_SECONDS, "s")
     for run in row["again"]:
         found += _too_much("a second run", run["seconds"], MOST_SECONDS_AGAIN, "s")
@@ -56,7 +56,7 @@ def missed(row: Mapping[str, Any]) -> list[str]:
 
 
 def text(row: Mapping[str, Any]) -> list[str]:
-    """For people."""
+    """The row as text."""
     lines = [f"bare hosts to verified pipeline ({row['packages']} packages): {_run(row['first'])}"]
     lines += _shares(row["first"])
     for run in row["again"]:

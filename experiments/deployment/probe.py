@@ -1,14 +1,13 @@
 """Row ``probe``: cost of the deployed probe on a host with no shared pages.
 
-The host has a copy of the Debian of its own, and the shard is on another one: nothing else on it runs the product.
-Beside its systemd, journald and sshd it has the load processes (``experiments.emulation.load_processes``),
-run by a copy of the interpreter under another name, so that the probe's share of the interpreter is all of it.
-Before the probe is started the page cache is emptied: what it reads is charged to its unit. After
-``warm_up`` seconds ``charged`` is what the unit holds: the kernel leaves it what was read once, as long as nobody else
-wants the memory. The windows begin after the kernel has reclaimed from the unit whatever it can. ``used`` is
-what has a use: anonymous memory, files that are mapped, the ring on tmpfs, and what the kernel keeps for the unit; the
-rest of ``unit`` are pages of files that were read ahead, or once. The ring holds ten minutes of frames in the end:
-figures ``in_the_end`` have the frames that are not there yet, by how the ring grows.
+The host has a copy of the Debian of its own, and the shard is on another host: no other part of the product runs on it.
+Beside its systemd, journald and sshd it has the load processes (``experiments.emulation.load_processes``), run by a
+copy of the interpreter under another name, so that the probe's share of the interpreter is all of it. Before the probe
+starts the page cache is emptied, so that pages it reads are charged to its unit. ``charged`` is the unit's memory after
+``warm_up`` seconds: the kernel keeps pages read once until other processes need the memory. The windows begin after the
+kernel has reclaimed as much as possible from the unit. ``used`` is memory in use: anonymous memory, mapped files, the
+ring on tmpfs, and kernel memory of the unit; the rest of ``unit`` are pages of files that were read ahead, or once. The
+ring finally holds ten minutes of frames: figures ``in_the_end`` include frames still missing, by the ring's growth.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _SOURCE = ROOT / "experiments" / "emulation" / "load_processes.py"
 _RING_SECONDS = 600.0  #: [probe] ring_seconds as shipped
 _SETTLE_SECONDS = 60.0
 _SHORT_SECONDS = 5.0
-#: The kernel takes back what it can from the unit, with cgroups of version 1 and 2.
+#: Have the kernel reclaim memory from the unit, with cgroups of version 1 and 2.
 _TAKE_BACK = f"""
 group=$(systemctl show -P ControlGroup {_UNIT})
 old=/sys/fs/cgroup/memory$group/memory.force_empty new=/sys/fs/cgroup$group/memory.reclaim
@@ -76,7 +75,7 @@ _NEEDED = {
 
 
 class NothingSampled(ShardpulseError):
-    """The probe does not watch what it was configured to."""
+    """The probe does not watch its configured processes."""
 
 
 def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
@@ -106,7 +105,7 @@ def measure(given: argparse.Namespace, directory: Path) -> dict[str, Any]:
 
 
 def inventory(site: Site, watched: str) -> dict[str, Any]:
-    """A shard and a filter on one host, the probe alone on the other; it watches processes of this command."""
+    """A shard and a filter on one host, the probe alone on the other; it watches processes with this command."""
     made = site.inventory(
         redis_shard_replicas=0,
         probe_configuration=f"[probe.processes]\ncommands = [{json.dumps(watched)}]\ndaemons = false\n",
@@ -119,7 +118,7 @@ def inventory(site: Site, watched: str) -> dict[str, Any]:
 
 
 def figures(text: str) -> dict[str, float]:
-    """Figures in a reading of the host, by name; lines that are no name and number are left out."""
+    """Figures in a reading of the host, by name; lines other than a name and a number are left out."""
     words = (line.split() for line in text.splitlines())
     return {pair[0]: float(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdecimal()}
 
@@ -156,7 +155,7 @@ def window(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
 
 
 def missed(row: Mapping[str, Any]) -> list[str]:
-    """Which goals it misses, in words."""
+    """The goals missed by the row, in words."""
     found = []
     for each in row["windows"]:
         if each["unit_cpu_percent"] > MOST_PERCENT:
@@ -171,7 +170,7 @@ def missed(row: Mapping[str, Any]) -> list[str]:
 
 
 def text(row: Mapping[str, Any]) -> list[str]:
-    """For people."""
+    """The row as text."""
     lines = [f"the probe as deployed, {row['watched']} of {row['processes']} load processes seen"]
     for each in [row["charged"], *row["windows"]]:
         megabytes = {
@@ -216,19 +215,20 @@ def _loaded(host: Host, words: str) -> Iterator[list[int]]:
 
 
 def _take_back(host: Host) -> None:
-    """Raises NothingSampled where the kernel cannot be asked to: older than 5.19 with cgroups of version 2."""
+    """Reclaim memory from the unit. Raises NothingSampled if the kernel cannot: older than 5.19 with cgroups of version
+    2."""
     if "absent" in host.ssh(_TAKE_BACK):
         raise NothingSampled(f"{host}: its cgroups have neither memory.force_empty nor memory.reclaim")
 
 
 def _forget_files() -> None:
-    """Empty the page cache of the machine, as far as nobody has its pages mapped."""
+    """Empty the page cache of the machine, except for mapped pages."""
     subprocess.run(["sync"], check=True)
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
 def _entities(site: Site) -> int:
-    """Processes of the host that readers see, over TLS."""
+    """Number of the host's processes visible to readers, over TLS."""
 
     def current() -> int:
         done = site.shows("reader", "query", "--host", WATCHED, "--set", "processes", "--latest", "--json")

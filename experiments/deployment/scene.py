@@ -13,21 +13,21 @@ from experiments.deployment.watching import Watched, watched
 from experiments.hosts.site import BIN, Site, build_wheels
 from experiments.processes.debian import DebianError
 
-PACKAGES = ("redis-server", "nftables", "python3-venv", "python3-apt")  #: of Debian, that the roles install
+PACKAGES = ("redis-server", "nftables", "python3-venv", "python3-apt")  #: of Debian, installed by the roles
 
 
 class PlaybookFailed(ShardpulseError):
-    """A playbook did not do what was asked."""
+    """A playbook failed."""
 
 
 def hosts_missing() -> str:
-    """Hosts with systemd."""
+    """Why hosts with systemd are not possible; "" if they are."""
     reason = room.missing()
     return f"hosts with systemd: {reason}" if reason else ""
 
 
 def ansible() -> str:
-    """Path of the program that runs playbooks."""
+    """Path of the playbook program."""
     return "" if (BIN / "ansible-playbook").exists() else "there is no ansible-playbook: pip install ansible-core"
 
 
@@ -35,7 +35,7 @@ def ansible() -> str:
 def bare(
     directory: Path, names: Sequence[str], *, installed: bool, apart: Sequence[str] = (), internet: bool = False
 ) -> Iterator[Site]:
-    """Running hosts that nothing was deployed on; ``installed``: Debian's redis-server is on them. Raises
+    """Running hosts without any deployment; ``installed``: with Debian's redis-server. Raises
     ShardpulseError."""
     inventory = directory / "inventory"
     inventory.mkdir(parents=True)
@@ -61,7 +61,7 @@ def fetch(site: Site) -> None:
 
 
 def played(site: Site, book: str, *options: str, inventory: Any = None) -> Watched:
-    """A playbook that succeeds. Raises PlaybookFailed with what it said."""
+    """Run a playbook that must succeed. Raises PlaybookFailed with its output."""
     found = watched(site, book, *options, inventory=inventory)
     if found.done.returncode:
         raise PlaybookFailed(f"{book} ended with {found.done.returncode}: {found.done.stdout[-3000:]}")

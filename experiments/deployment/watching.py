@@ -17,7 +17,7 @@ from typing import Any
 from experiments.hosts.site import Site, changed
 
 _CALLBACKS = Path(__file__).parent / "callbacks"
-#: Stands where Ansible looks for ssh: notes the first word that is an address, with brackets where sftp wants them.
+#: In place of ssh for Ansible: notes the first word that is an address, with brackets if needed by sftp.
 _NOTING = """#!/bin/sh
 for word; do
     case $word in
@@ -43,7 +43,7 @@ class Task:
 @dataclass(frozen=True)
 class Watched:
     """A playbook that has ended, in ``seconds`` by the clock; ``cpu_seconds`` are the controller's; ``calls`` by the
-    host's name: connections of ssh, scp and sftp through which something was asked for or carried."""
+    host's name: ssh, scp and sftp connections with a command or a transfer."""
 
     done: subprocess.CompletedProcess[str]
     seconds: float
@@ -94,7 +94,7 @@ def tasks_of(events: Sequence[Mapping[str, Any]]) -> list[Task]:
 
 
 def calls_of(words: Iterable[str], names: Mapping[str, str]) -> dict[str, int]:
-    """How often each host was called, by its name; a host that nobody called is there too."""
+    """Number of calls of each host, by its name; hosts without a call are included."""
     counted = Counter(word.strip("[]") for word in words)
     return {name: counted[address] for address, name in names.items()}
 

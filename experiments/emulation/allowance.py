@@ -2,11 +2,11 @@
 
 It has no clock of its own.
 
-A host knows what is smoothed when it reads the filter's position, four to ten times a second. It may have as many
-frames under way as are smoothed in ``FLIGHT_SECONDS``, or between two readings that bring news and the next two: a
-pipeline that slows down has fewer of them waiting, not the same number for longer (a window of rate times delay, as
-in BBR, Cardwell et al., ACM Queue 2016). And what it may make until it knows more it makes evenly: a host that makes
-all of it at once, and then nothing, lets its newest value grow old although nothing holds it up.
+A host learns which frames are smoothed from the filter's position, read four to ten times a second. It may have as many
+frames in flight as are smoothed in ``FLIGHT_SECONDS``, or between two readings with news and the next two: in a
+pipeline that slows down fewer of them wait, not the same number for longer (a window of rate times delay, as in BBR,
+Cardwell et al., ACM Queue 2016). Until the next news it makes its frames evenly: a host that makes all of them at once,
+and then none, lets its newest value grow old without any delay in the pipeline.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from __future__ import annotations
 import math
 from collections import deque
 
-#: A frame waits up to 0.1 s for a filter that lingers, and its host up to as long again, or more, to know of it.
+#: A frame waits up to 0.1 s for a lingering filter, and its host up to as long again, or longer, for the news.
 FLIGHT_SECONDS = 0.25
-_READINGS = 2.0  #: with news: what comes with one of them was made before the one before it
-_FEWEST = 4  #: frames that may always be under way, so that there is something to measure
-_REMEMBERED = 5  #: readings that brought news; between them lies what the rate is measured by
+_READINGS = 2.0  #: with news: frames reported by one of them were made before the previous one
+_FEWEST = 4  #: frames that may always be in flight, so that there is something to measure
+_REMEMBERED = 5  #: readings with news, between which the rate is measured
 _SHORTEST = 0.001  #: seconds between two frames
 _MADE_UP = 0.02  #: seconds of frames that a late generator makes up for
-_LOOK = 0.01  #: seconds between two looks at a host that may not make its next frame yet: it may have had news
+_LOOK = 0.01  #: seconds between two checks of a host that may not make its next frame yet: it may have had news
 
 
 class Allowance:
-    """``most`` frames of the host at most are not known to be smoothed; before ``due`` (seconds of the clock that
-    ``allows`` is told) there is no need to ask."""
+    """At most ``most`` frames of the host are not known to be smoothed; there is no need to call before ``due``
+    (seconds of the clock given to ``allows``)."""
 
     __slots__ = ("_most", "_news", "_next", "_spacing", "due", "window")
 
@@ -35,7 +35,7 @@ class Allowance:
         self._news: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
         self._next = self.due = 0.0
         self._spacing = _SHORTEST
-        self.window = min(most, _FEWEST)  #: frames that may be under way now
+        self.window = min(most, _FEWEST)  #: frames that may be in flight now
 
     def allows(self, made: int, waiting: int, now: float) -> bool:
         """Whether the next frame may be made: of ``made`` frames ``waiting`` are not known to be smoothed at ``now``

@@ -1,6 +1,6 @@
 """Bare XADD entries of emulated frames, the pipeline's reference.
 
-They are bytes on a connection.
+They are sent as bytes on a connection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def payloads(workload: Workload) -> list[bytes]:
 
 
 def head(key: str, maxlen: int) -> bytes:
-    """The XADD to a stream that is trimmed to about ``maxlen``, without the frame."""
+    """The XADD to a stream trimmed to about ``maxlen``, without the frame."""
     limit = str(maxlen)
     return (
         f"*8\r\n$4\r\nXADD\r\n${len(key)}\r\n{key}\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n${len(limit)}\r\n{limit}\r\n"
@@ -45,7 +45,7 @@ def head(key: str, maxlen: int) -> bytes:
 
 
 def connect(shard: str) -> socket.socket:
-    """A connection that waits for nobody."""
+    """A non-blocking connection."""
     address = parse_address(shard)
     connection = socket.create_connection((address.host, address.port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

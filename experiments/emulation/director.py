@@ -12,16 +12,14 @@ from typing import Any
 from experiments.emulation.fleet import Fleet, HostT
 from experiments.processes.control import Orders
 
-#: Carries an order out; a true answer ends the sampling.
+#: Carries out an order; a true result ends the sampling.
 Action = Callable[[dict[str, Any]], object]
 
 
 class Director:
-    """Called by sampling loops all the time, with whether orders have come; answers whether to stop.
-
-    ``actions`` are what orders do, by the name in their ``do``. Writers that want to be served by the clock are
-    looked for every ``look`` seconds; a paced loop alone serves them at their ticks, which is enough when nobody
-    waits for a connection.
+    """Called continuously by sampling loops, with whether orders have come; returns whether to stop. ``actions`` are
+    the actions of orders, by the name in their ``do``. Writers due by the clock are looked for every ``look`` seconds;
+    a paced loop alone serves them at their ticks, which is enough if none waits for a connection.
     """
 
     def __init__(
@@ -45,12 +43,12 @@ class Director:
 
 
 def raise_descriptor_limit() -> None:
-    """As many connections as the kernel lets this process have."""
+    """Raise the limit of connections as far as the kernel permits."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def keep_what_lives() -> None:
-    """A million long-lived objects: the collector never looks at them again."""
+    """Exclude a million long-lived objects from all further garbage collections."""
     gc.collect()
     gc.freeze()

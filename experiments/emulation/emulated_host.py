@@ -22,12 +22,12 @@ from experiments.emulation.workload import Workload, host_name, host_number, res
 
 _SOURCE = "emulated"
 _HEADER_ROOM = 128
-_SAMPLES = Samples._make  #: half of what calling Samples takes, for each frame
-JITTER_STEPS = 200  #: sampling ends up to so many microseconds before its moment
+_SAMPLES = Samples._make  #: half the cost of calling Samples, for each frame
+JITTER_STEPS = 200  #: sampling ends up to this many microseconds before its due time
 
 
 class Common:
-    """Values that all emulated hosts share."""
+    """Values shared by all emulated hosts."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -38,7 +38,7 @@ class Common:
         self.serials = first_serials(workload)
 
     def frame_bytes(self) -> int:
-        """Bytes that a frame takes at most, in a ring as well."""
+        """Maximum size of a frame in bytes, in a ring as well."""
         rows = self.workload.entities + 1
         return _HEADER_ROOM + 8 * rows + 5 * rows * self.workload.metrics
 
@@ -48,7 +48,7 @@ class HostWriter(Served, Protocol):
 
     @property
     def problem(self) -> str:
-        """Problem that keeps frames from going out."""
+        """Problem that keeps frames from being sent."""
 
     def wants_table(self, resource_set: int, /) -> bool:
         """Whether the filter may lack the names."""
@@ -75,7 +75,7 @@ class SampledHost(ABC):
         self.index = index
         self.number = host_number(index)
         self.made = 0
-        self.due = 0.0  #: when its writer wants to be served
+        self.due = 0.0  #: next service time of its writer
         self.registered = (-1, 0, 0)  #: descriptor, events and generation in the event loop
         self.log: list[float] | None = [] if logged else None
         self.membership = Membership(common.workload, index, common.serials)
@@ -90,16 +90,16 @@ class SampledHost(ABC):
 
     @property
     def problem(self) -> str:
-        """Problem that keeps frames from going out."""
+        """Problem that keeps frames from being sent."""
         return self.writer.problem
 
     def waiting(self) -> int:
-        """Frames, tables included, that the filter is not known to have applied."""
+        """Frames, tables included, not known to be applied."""
         window = self.window
         return window.last - window.applied
 
     def account(self) -> dict[str, float]:
-        """The numbers of the writer's account, its errors by kind among them."""
+        """Counts of the writer's account, including its errors by kind."""
         account = self.writer.account()
         numbers = {name: value for name, value in account.items() if isinstance(value, int | float)}
         return numbers | {f"error_{kind}": count for kind, count in account["errors"].items()}
@@ -123,7 +123,7 @@ class SampledHost(ABC):
         return (self._start + 97 * self.made) % JITTER_STEPS * 1e-6
 
     def sample(self, tick: int, wall: float, monotonic: float) -> int:
-        """Make the next frame and offer it; answers its number of samples."""
+        """Make the next frame and offer it; returns its number of samples."""
         common, number = self._common, self.made
         membership = self.membership
         if membership.step(number) or self.writer.wants_table(common.set_id):
@@ -142,7 +142,7 @@ class SampledHost(ABC):
 
 
 class Held(NamedTuple):
-    """Limits of an outbox in memory: at most so many frames and seconds."""
+    """Limits of an outbox in memory: a maximum of frames and of seconds."""
 
     frames: int
     seconds: float
@@ -187,5 +187,5 @@ class EmulatedHost(SampledHost):
         return self._outbox.window(self._common.set_id)
 
     def waiting(self) -> int:
-        """Frames that the filter is not known to have applied; none before the first one is made."""
+        """Frames not known to be applied; none before the first one is made."""
         return super().waiting() if self._common.set_id in self._outbox.windows else 0

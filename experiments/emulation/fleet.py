@@ -22,19 +22,19 @@ class Served(Protocol):
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
-        """The descriptor to poll, -1 if absent, what to poll it for, and a number that grows with every new
+        """The descriptor to poll, -1 if absent, the events to poll for, and a number that grows with every new
         connection."""
 
     def service(self, now: float) -> float:
-        """Send and receive; when to be called again."""
+        """Send and receive; returns the time of the next call."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
 class FleetHost(Protocol):
-    """A host that samples on command; ``due`` is when its writer wants to be served, ``registered``
-    descriptor, events and generation that the event loop waits for."""
+    """A host that samples on command; ``due`` is the next service time of its writer, ``registered`` are the
+    descriptor, events and generation in the event loop."""
 
     index: int
     number: int
@@ -49,11 +49,11 @@ class FleetHost(Protocol):
         """Seconds by which the next sampling ends before it is due."""
 
     def sample(self, tick: int, wall: float, monotonic: float) -> int:
-        """Make the next frame and offer it; answers its number of samples."""
+        """Make the next frame and offer it; returns its number of samples."""
 
 
 class Acknowledged(FleetHost, Protocol):
-    """A host that knows what the filter has applied; ``made`` frames of samples so far."""
+    """A host with acknowledgements from the filter; ``made`` frames of samples so far."""
 
     made: int
 
@@ -61,11 +61,11 @@ class Acknowledged(FleetHost, Protocol):
         """Offer the names of all rows."""
 
     def waiting(self) -> int:
-        """Frames that the filter is not known to have applied."""
+        """Frames not known to be applied."""
 
     @property
     def problem(self) -> str:
-        """Problem that keeps frames from going out."""
+        """Problem that keeps frames from being sent."""
 
 
 HostT = TypeVar("HostT", bound=FleetHost)
@@ -73,8 +73,8 @@ AcknowledgedT = TypeVar("AcknowledgedT", bound=Acknowledged)
 
 
 class Counts(NamedTuple):
-    """Counts of all that hosts have made so far, in frames (tables not included) and samples; ``lag_seconds`` is the
-    most by which a frame was made later than it was due, ``missed`` ticks were skipped."""
+    """Counts of frames (without tables) and samples made so far; ``lag_seconds`` is the greatest delay of a frame after
+    its due time, ``missed`` ticks were skipped."""
 
     frames: int
     samples: int
@@ -83,7 +83,7 @@ class Counts(NamedTuple):
 
 
 class Fleet(Generic[HostT]):
-    """Serves the writers of ``hosts`` and watches one more descriptor, ``other``, if there is one; counts what is made
+    """Serves the writers of ``hosts`` and watches one more descriptor, ``other``, if there is one; counts frames made
     through ``sample``."""
 
     def __init__(self, hosts: Sequence[HostT], other: int | None) -> None:
@@ -96,26 +96,26 @@ class Fleet(Generic[HostT]):
         self._by_descriptor: dict[int, HostT] = {}
 
     def counts(self) -> Counts:
-        """The counts now; the lag is since the last call."""
+        """Current counts; the lag is since the last call."""
         found = Counts(self.frames, self.samples, self.missed, self.lag_seconds)
         self.lag_seconds = 0.0
         return found
 
     def count(self, frames: int, samples: int, missed: int, lag: float) -> None:
-        """So much was made, and so many ticks were skipped, without ``sample``."""
+        """Count frames made, and ticks skipped, without ``sample``."""
         self.frames += frames
         self.samples += samples
         self.missed += missed
         self.lag_seconds = max(self.lag_seconds, lag)
 
     def sample(self, host: HostT, tick: int, wall: float, monotonic: float, now: float) -> None:
-        """Let a host make its next frame and send it."""
+        """Make the next frame of a host and send it."""
         self.samples += host.sample(tick, wall, monotonic)
         self.frames += 1
         self.serve(host, now)
 
     def serve(self, host: HostT, now: float) -> None:
-        """Let a host's writer do what it has to do, and wait for what it waits for."""
+        """Serve a host's writer, and register the events it waits for."""
         writer = host.writer
         host.due = writer.service(now)
         wanted = writer.waits_for
@@ -123,7 +123,7 @@ class Fleet(Generic[HostT]):
             self._register(host, wanted)
 
     def attend(self, seconds: float) -> bool:
-        """Wait at most so long for sockets and serve those that are ready; true when ``other`` is."""
+        """Wait for sockets, with this timeout, and serve the ready ones; True if ``other`` is ready."""
         ready = self._epoll.poll(seconds, _MOST_EVENTS)
         now = time.monotonic()
         called = False
@@ -136,14 +136,14 @@ class Fleet(Generic[HostT]):
         return called
 
     def serve_due(self) -> None:
-        """Serve the writers whose time has come."""
+        """Serve the writers that are due."""
         now = time.monotonic()
         for host in self.hosts:
             if host.due <= now:
                 self.serve(host, now)
 
     def serve_until(self, unfinished: Callable[[HostT], object], seconds: float) -> bool:
-        """Serve the hosts that are ``unfinished`` until none is; false when ``seconds`` pass before."""
+        """Serve ``unfinished`` hosts until there are none; False if that takes longer than ``seconds``."""
         deadline = time.monotonic() + seconds
         waiting = [host for host in self.hosts if unfinished(host)]
         while waiting and time.monotonic() < deadline:
@@ -161,8 +161,8 @@ class Fleet(Generic[HostT]):
         self._epoll.close()
 
     def _register(self, host: HostT, wanted: tuple[int, int, int]) -> None:
-        """Wait for other things. A new connection may have the descriptor of the old one, which left the
-        epoll set when it was closed; so it is entered again whenever changing it fails."""
+        """Change the registered events. A new connection may have the descriptor of the old one, which left the epoll
+        set when it was closed; so it is added again if changing it fails."""
         descriptor, events, _ = wanted
         before, host.registered = host.registered[0], wanted
         if before != descriptor and self._by_descriptor.get(before) is host:
@@ -179,8 +179,8 @@ class Fleet(Generic[HostT]):
 
 
 def introduce(fleet: Fleet[AcknowledgedT], interval: float) -> None:
-    """Offer the tables of all hosts, some at a time, wait until these are connected, and in the end until the filter
-    knows all names. Raises UnavailableError."""
+    """Offer the tables of all hosts, some at a time, wait until these are connected, and finally until the filter has
+    all names. Raises UnavailableError."""
     for first in range(0, len(fleet.hosts), _CONNECTED_AT_ONCE):
         _connect(fleet, fleet.hosts[first : first + _CONNECTED_AT_ONCE], interval)
     if not drain(fleet, _CONNECT_SECONDS):
@@ -188,7 +188,7 @@ def introduce(fleet: Fleet[AcknowledgedT], interval: float) -> None:
 
 
 def drain(fleet: Fleet[AcknowledgedT], seconds: float) -> bool:
-    """Serve all writers until the filter has applied everything; false when ``seconds`` pass before."""
+    """Serve all writers until the filter has applied everything; False if that takes longer than ``seconds``."""
     return fleet.serve_until(lambda host: host.waiting(), seconds)
 
 

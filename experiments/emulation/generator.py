@@ -2,9 +2,9 @@
 
     python -m experiments.emulation.generator     (orders and answers as JSON lines on stdin and stdout)
 
-The first order is the task; then ``start``, ``mark`` (answered with the counts so far) and
-``stop``: no more frames are made, what is waiting is drained, and the last answer has
-the counts, the writers' accounts and the times of the frames of the hosts to be checked.
+The first order is the task; then ``start``, ``mark`` (answered with the counts so far) and ``stop``: no more frames are
+made, waiting ones are drained, and the last answer has the counts, the writers' accounts and the times of the frames of
+the hosts to be checked.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _hosts(task: dict[str, Any], common: Common, lanes: Lanes | None) -> list[Sa
             for number, index in enumerate(range(*task["hosts"]))
         ]
     held = Held(task["held_frames"], task["held_seconds"])
-    # a closed loop waits for what is slow: on a busy machine nothing is shed for that.
+    # a closed loop waits for slow parts: on a busy machine nothing is shed because of them.
     patience = math.inf if task["outstanding"] else SHED_AFTER
     return [
         EmulatedHost(common, index, seeds, held, interval, index in checked, patience, task["old_seconds"], credentials)

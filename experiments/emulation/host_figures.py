@@ -1,9 +1,9 @@
 """Host figures beside the VMs of emulated hosts, as input for rules.
 
-Without them no rule would judge.
+Without them no rule would have input.
 
-Some hosts are overloaded all the time, the others are not; a little seeded noise makes every value new. Each host
-samples at its hashed phase (probes.sampling.schedule), as real ones do: hot ones at other moments than each other.
+Some hosts are always overloaded, the others never; a little seeded noise makes every value new. Each host
+samples at its hashed phase (probes.sampling.schedule), as real ones do: hot ones at different moments.
 
     python -m experiments.emulation.host_figures     (one order and one answer as JSON lines, see ``main``)
 """
@@ -43,9 +43,9 @@ _MEMORY = float(64 << 30)
 _HEADER = dtype_of(frame.HEADER_FIELDS)
 _NAMES = [metric.name for metric in HOST.metrics]
 _CRC_START = 8
-_CROWDED = 0.9  #: load from which on eight tasks wait for a core
+_CROWDED = 0.9  #: load from which eight tasks wait for a core
 _NOTHING = ("hugepages_", "pressure_", "swap_", "cpu_steal_")
-_PARTS = 20  #: of a second, at the middle of each of which the hosts with a phase in it send
+_PARTS = 20  #: of a second; the hosts with a phase in one send at its middle
 
 _Busy = TypeVar("_Busy", float, npt.NDArray[np.float64])
 
@@ -68,7 +68,7 @@ def send_until_told(cluster: Cluster, frames: _Frames, orders: Orders) -> None:
 
 
 def parts_of(phases: Sequence[float]) -> list[slice]:
-    """Which hosts send in each part of a second, by their ``phases``, which rise (pure)."""
+    """Hosts that send in each part of a second, by their ascending ``phases`` (pure)."""
     edges = np.searchsorted(phases, np.arange(_PARTS + 1) / _PARTS).tolist()
     return [slice(first, last) for first, last in pairwise(edges)]
 
@@ -78,8 +78,8 @@ def _send(cluster: Cluster, raw: list[str], payloads: list[bytes]) -> None:
 
 
 class _Frames:
-    """The frames of all hosts side by side, in the ``order`` of their phases: what changes from tick to tick is written
-    into them."""
+    """The frames of all hosts side by side, in the ``order`` of their phases: values that change from tick to tick are
+    written into them."""
 
     def __init__(self, hosts: int, hot: int, seed: int) -> None:
         self.order = sorted(range(hosts), key=lambda index: phase_of(host_number(index), 1.0))
@@ -112,7 +112,7 @@ class _Frames:
 
 
 def figures_at(busy: _Busy) -> list[_Busy | float]:
-    """The figures of a host, in the order of its table, whose CPUs are so busy; its guests wait where it is crowded."""
+    """Figures of a host with this CPU load, in the order of its table; guests of a crowded host wait."""
     waiting = 8.0 * (busy > _CROWDED)
     known: dict[str, Any] = {
         "tasks_runnable": 32.0 * busy + waiting, "vms_suffering_ratio": waiting, "vms_worst_suffering_ratio": waiting,
@@ -124,7 +124,7 @@ def figures_at(busy: _Busy) -> list[_Busy | float]:
 
 
 def table_of(index: int, interval: float = 1.0) -> Table:
-    """The table of a host's own figures, every ``interval`` seconds."""
+    """Table of a host's own figures, every ``interval`` seconds."""
     return Table(host_name(index), HOST.name, interval, "emulated", True, HOST.metrics, (entity(index, 0),))
 
 
@@ -151,7 +151,7 @@ def _table(index: int) -> bytes:
 @contextlib.contextmanager
 def host_figures(shards: Sequence[object], hosts: int, hot: int, seed: int) -> Iterator[Child]:
     """Every host's own figures once a second, by a process of its own, until the end of the block, or until the order
-    ``stop`` is answered; ``hot`` of the hosts are overloaded all the time."""
+    ``stop`` is answered; ``hot`` of the hosts are always overloaded."""
     with Child("host figures", python(__name__)) as child:
         child.send({"shards": [str(shard) for shard in shards], "hosts": hosts, "hot": hot, "seed": seed})
         child.receive(_ANSWER_SECONDS)

@@ -1,6 +1,6 @@
-/* Frames of lean hosts whose turn it is, made and sent in one call; experiments/emulation/lanes.py is what calls it, and
-   lean_host.py with acquisition/wire/frame.py the definition. Nothing is copied but by the kernel: ids, values and codes
-   lie where they are. What is not plain (rows change, positions are asked for, a socket is full) is left to Python. */
+/* Frames of lean hosts that are due, made and sent in one call from experiments/emulation/lanes.py, as defined by
+   lean_host.py and acquisition/wire/frame.py. Only the kernel copies: ids, values and codes stay in place. Cases that
+   are not plain (rows change, positions are requested, a socket is full) are left to Python. */
 
 #include <errno.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 typedef struct {
     uint64_t host, epoch, last, made; /* the newest number, and the samples up to it */
     uint64_t frames;                  /* frames of samples so far */
-    double due;                       /* when Python is to serve the host, by CLOCK_MONOTONIC */
+    double due;                       /* time at which Python is to serve the host, CLOCK_MONOTONIC */
     const uint8_t *ids, *head;        /* of the rows; the command up to the length of the frame */
     int32_t descriptor;
     uint32_t head_size, rows, start, churn_phase, plain;
@@ -26,7 +26,7 @@ typedef struct {
 /* lanes.Common */
 typedef struct {
     const uint8_t *values, *codes;
-    const int32_t *invalid_before; /* row -> invalid samples in the rows before it */
+    const int32_t *invalid_before; /* row -> number of invalid samples in earlier rows */
     double interval;
     uint32_t strip_rows, stride, metrics, schema, set, churn_period, jitter_steps, most_rows;
 } Common;
@@ -40,9 +40,9 @@ typedef struct {
 /* lanes.Done */
 typedef struct {
     uint64_t frames, samples, missed;
-    double lag;         /* the most seconds by which a frame was made too late */
+    double lag;         /* greatest delay of a frame, seconds */
     uint32_t turn;      /* the next one */
-    uint32_t rest_size; /* bytes of the last frame that the socket did not take */
+    uint32_t rest_size; /* bytes of the last frame not taken by the socket */
 } Done;
 
 enum { PIECES = 7, LENGTH_DIGITS = 24 };
@@ -56,7 +56,7 @@ static double now(void)
     return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
 }
 
-/* Seconds by which the next sampling ends before it is due: SampledHost.early. */
+/* Seconds from the end of the next sampling to its due time: SampledHost.early. */
 static double early(const Lane *lane, const Common *common)
 {
     return (double)((lane->start + 97 * lane->frames) % common->jitter_steps) * 1e-6;
@@ -80,7 +80,7 @@ static uint32_t checksum(const struct iovec *pieces, int count)
     return ~crc;
 }
 
-/* Keep what the socket did not take of ``pieces``. */
+/* Keep the part of ``pieces`` not taken by the socket. */
 static void keep_rest(const struct iovec *pieces, size_t taken, uint8_t *rest, Done *done)
 {
     done->rest_size = 0;
@@ -122,12 +122,12 @@ static int send_frame(Lane *lane, const Common *common, int64_t tick, double wal
     done->samples += cells;
     if (taken == (ssize_t)(pieces[0].iov_len + pieces[1].iov_len + frame + 2))
         return DONE;
-    keep_rest(pieces, taken < 0 ? 0 : (size_t)taken, rest, done); /* an error comes again when Python sends this */
+    keep_rest(pieces, taken < 0 ? 0 : (size_t)taken, rest, done); /* an error recurs when Python sends this */
     lane->plain &= ~(uint32_t)PLAIN;
     return REST;
 }
 
-/* Of Lane, Common, Turn and Done: lanes.load compares them with its own. */
+/* Sizes of Lane, Common, Turn and Done, which lanes.load compares with its own. */
 void sizes(uint32_t *found)
 {
     found[0] = sizeof(Lane);
@@ -149,9 +149,9 @@ int one(Lane *lane, const Common *common, int64_t tick, double wall, double mono
     return is_plain(lane, common, now()) ? send_frame(lane, common, tick, wall, monotonic, done, rest) : PYTHON;
 }
 
-/* The turns from ``from`` on that are due, ``most`` at most. The interval ``tick`` begins at ``base`` of the wall clock,
-   which is ``ahead`` of the monotonic one. PYTHON: the turn ``done->turn`` is due and not plain; REST: it is done, but
-   for what its socket did not take. */
+/* Due turns from ``from`` on, ``most`` at most. The interval ``tick`` begins at ``base`` of the wall clock, which is
+   ``ahead`` of the monotonic one. PYTHON: the turn ``done->turn`` is due and not plain; REST: it is done, except for
+   bytes not taken by its socket. */
 int run(Lane *lanes, const Common *common, const Turn *turns, uint32_t from, uint32_t end, uint32_t most, int64_t tick,
         double base, double ahead, Done *done, uint8_t *rest)
 {

@@ -1,9 +1,9 @@
-"""Lanes of lean hosts, served in C in one call, where it was compiled.
+"""Lanes of lean hosts, served in one call in C if it could be compiled.
 
-A generator shares the cores with what it measures. Of 31 microseconds that a frame of a lean host took it, most was the
-interpreter, and memory that is in no cache, as each host is some forty objects. ``lanes.c`` makes the frame that
-``LeanWriter`` would make from one record of 88 bytes, and sends it: the same bytes over the same connection. A lane
-says what its host is; Python changes it whenever it has served the host, and learns from it what was made meanwhile.
+A generator shares the cores with the measured pipeline. A frame of a lean host took it 31 microseconds, mostly for the
+interpreter and uncached memory, as each host consists of some forty objects. ``lanes.c`` makes the frame of
+``LeanWriter`` from one record of 88 bytes, and sends it: the same bytes over the same connection. A lane describes its
+host; Python updates it after serving the host, and reads from it which frames were made meanwhile.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from acquisition.errors import UnavailableError
 
 _SOURCE = Path(__file__).with_name("lanes.c")
 _COMPILE_SECONDS = 60.0
-#: Bits of ``Lane.plain``: C may make frames; each has to be noted, so that only ``one`` may.
+#: Bits of ``Lane.plain``: C may make frames; each has to be noted, so that only ``one`` may be used.
 PLAIN, LOGGED = 1, 2
 
 
 class Outcome(IntEnum):
-    """How a call ended: with nothing left to do, before a frame that Python has to make, or behind one of which the
-    socket did not take all."""
+    """How a call ended: with nothing left to do, before a frame that Python has to make, or after one not fully taken
+    by the socket."""
 
     DONE = 0
     PYTHON = 1
@@ -39,7 +39,7 @@ class Outcome(IntEnum):
 
 
 class Lane(ctypes.Structure):
-    """Parts that a frame of a host is made from; ``plain`` says whether C may make it before ``due``."""
+    """Parts of a host's frame; ``plain`` is whether C may make it before ``due``."""
 
     _fields_ = (
         ("host", c_uint64), ("epoch", c_uint64), ("last", c_uint64), ("made", c_uint64), ("frames", c_uint64),
@@ -49,7 +49,7 @@ class Lane(ctypes.Structure):
 
 
 class Common(ctypes.Structure):
-    """Values that all frames have in common."""
+    """Values common to all frames."""
 
     _fields_ = (
         ("values", c_void_p), ("codes", c_void_p), ("invalid_before", c_void_p), ("interval", c_double),
@@ -74,7 +74,7 @@ class Done(ctypes.Structure):
 
 
 class Made(NamedTuple):
-    """``rest`` is what the socket did not take of the last frame."""
+    """``rest`` is the part of the last frame not taken by the socket."""
 
     outcome: Outcome
     frames: int
@@ -87,7 +87,7 @@ class Made(NamedTuple):
 
 class Lanes:
     """The lanes of ``count`` hosts. ``values`` (float32) and ``codes`` (uint8) are rows of a strip, ``invalid_before``
-    counts invalid samples; ``frame_bytes`` is what a command takes at most."""
+    counts invalid samples; ``frame_bytes`` is the maximum size of a command."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Lanes:
         self._turns: ctypes.Array[NativeTurn] = (NativeTurn * 0)()
 
     def follow(self, turns: Sequence[tuple[float, int, int, int]]) -> None:
-        """From now on ``run`` means these: phase, number of the lane, slot and slots of each, in order."""
+        """Set the turns of ``run``: phase, number of the lane, slot and slots of each, in order."""
         self._turns = (NativeTurn * len(turns))(*(NativeTurn(*turn) for turn in turns))
 
     def one(self, number: int, tick: int, wall: float, monotonic: float) -> Made:
@@ -122,7 +122,7 @@ class Lanes:
         return self._made(outcome)
 
     def run(self, turn: int, most: int, tick: int, base: float, ahead: float) -> Made:
-        """Make and send ``most`` frames at most: those that are due, from ``turn`` on. ``tick`` begins at ``base`` of
+        """Make and send ``most`` frames at most: due ones, from ``turn`` on. ``tick`` begins at ``base`` of
         the wall clock, which is ``ahead`` of the monotonic one."""
         outcome = self._library.run(
             self.lanes, byref(self._common), self._turns, turn, len(self._turns), most, tick, base, ahead,
@@ -137,14 +137,14 @@ class Lanes:
 
 
 def address(data: bytes) -> int:
-    """Where the bytes are, as long as the object is kept."""
+    """Address of the bytes, valid as long as the object is kept."""
     found = ctypes.cast(ctypes.c_char_p(data), c_void_p).value
     assert found is not None
     return found
 
 
 def load() -> ctypes.CDLL | None:
-    """``lanes.c``, compiled; None, and a word about it on stderr, where that cannot be done."""
+    """``lanes.c``, compiled; None, with a message on stderr, if that is impossible."""
     compiler = shutil.which("cc")
     if compiler is None:
         print("generator: no cc, so lean hosts take more CPU: apt install gcc libc6-dev", file=sys.stderr)

@@ -1,12 +1,12 @@
 """Lean emulated host: frames, connection and queries, without an outbox.
 
-On a machine of two cores a generator of ten thousand product writers takes a core of its own, which the
-pipeline that is to be measured then lacks. A lean host makes the same frames and sends the same commands
-over a connection of its own, but holds no frame that was sent: after an error it cannot send again, its
-floor says so, and the run fails by what the filter counts as lost.
+On a machine of two cores a generator of ten thousand product writers takes a core of its own, which the measured
+pipeline then lacks. A lean host makes the same frames and sends the same commands over a connection of its own, but
+keeps no sent frame: after an error it cannot resend, as its floor shows, and the run fails by the losses counted by the
+filter.
 
-With ``lanes`` (``experiments.emulation.lanes``) plain frames are made and sent in C, and all of this is for the
-others: those behind a change of rows, and those with which positions are asked for.
+With ``lanes`` (``experiments.emulation.lanes``) plain frames are made and sent in C, and this module makes only the
+others: those after a change of rows, and those with a request for positions.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from experiments.emulation.lanes import Lane, Lanes, Outcome
 from experiments.emulation.workload import host_name, host_number
 
 _TIMEOUT = 5.0
-_RARELY = 5.0  #: seconds between two questions, from which on answers are read with the next one
-#: What is expected is (sequence, made) of a frame, or one of these.
+_RARELY = 5.0  #: seconds between two requests, from which answers are read with the next one
+#: Expected answers are (sequence, made) of a frame, or one of these.
 _CURSOR, _POSITION, _STATUS = (-1, 0), (-2, 0), (-3, 0)
 
 
 class LeanWriter:
-    """Part that ``experiments.emulation.fleet`` and ``SampledHost`` need of ``acquisition.outbox.writer.Writer``."""
+    """The part of ``acquisition.outbox.writer.Writer`` used by ``experiments.emulation.fleet`` and ``SampledHost``."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LeanWriter:
         metrics: int = 0,
     ) -> None:
         self.window = SendWindow(set_id, time.time_ns())
-        self._lane = None if credentials.authority else lane  #: TLS is not for C
+        self._lane = None if credentials.authority else lane  #: C does not support TLS
         self._metrics = metrics
         self._host = host
         self._name = name
@@ -61,17 +61,17 @@ class LeanWriter:
         self._expected: deque[tuple[int, int]] = deque()
         self._head = self._questions = b""
         self._status_key = ""
-        self._asked = False  #: positions were asked for, and the answers have not come
+        self._asked = False  #: positions were requested, and the answers have not come
 
     @property
     def problem(self) -> str:
-        """Problem that keeps frames from going out, "" when there is none."""
+        """Problem that keeps frames from being sent; "" without one."""
         return self._sender.problem
 
     @property
     def waits_for(self) -> tuple[int, int, int]:
-        """Descriptor and events to poll. That frames were stored can wait until positions are asked for again, and
-        positions that are asked for rarely as well: nobody wakes for it."""
+        """Descriptor and events to poll. Replies for stored frames can wait until the next request for positions, and
+        so can positions requested rarely: no wake-up for them."""
         descriptor, events, generation = self._sender.waits_for
         patient = not self._asked or self._interval >= _RARELY
         quiet = self._sender.ready and patient and not self._sender.blocked
@@ -82,7 +82,7 @@ class LeanWriter:
         self._sender.close()
 
     def wants_table(self, _resource_set: int) -> bool:
-        """Whether the filter lacks the names, and no table has been offered since it said so."""
+        """Whether the filter lacks the names, and no table has been offered since it reported that."""
         return self.window.wants_table
 
     def offer(self, samples: Samples) -> int:
@@ -120,7 +120,7 @@ class LeanWriter:
         self._queue += (b"%d\r\n" % len(data), data)
 
     def catch_up(self) -> None:
-        """Number what was made in C meanwhile."""
+        """Number the frames made in C meanwhile."""
         lane, window = self._lane, self.window
         if lane is not None:
             while window.last < lane.last:
@@ -130,12 +130,12 @@ class LeanWriter:
                 self._expected.append((sequence, window.made))
 
     def send_rest(self, rest: bytes, now: float) -> None:
-        """Send what the socket did not take of a frame that was made in C."""
+        """Send the rest of a frame made in C, which the socket did not take."""
         self.catch_up()
         self._sender.send(rest, now)
 
     def service(self, now: float) -> float:
-        """Send and receive without waiting; when to be called again."""
+        """Send and receive without waiting; returns the time of the next call."""
         self.catch_up()
         due = self._service(now)
         if self._lane is not None:
@@ -150,14 +150,14 @@ class LeanWriter:
             self._begin()
         if sender.blocked and not sender.flush(now):
             return now + self._interval
-        if self._expected and not self._queue and (self._asked or now >= self._due):  # what was stored can wait
+        if self._expected and not self._queue and (self._asked or now >= self._due):  # stored frames can wait
             self._receive(now)
         if sender.ready and (self._queue or now >= self._due):
             self._transmit(now)
         return self._due
 
     def _hand_over(self, lane: Lane) -> None:
-        """The next frames may be made in C, or may not."""
+        """Set whether the next frames may be made in C."""
         window, sender = self.window, self._sender
         lane.last, lane.made, lane.due = window.last, window.made, self._due
         lane.descriptor = sender.fileno()
@@ -165,7 +165,7 @@ class LeanWriter:
         lane.plain = lane.plain | native.PLAIN if plain else lane.plain & ~native.PLAIN
 
     def account(self) -> dict[str, Any]:
-        """The figures that a writer's account has as well."""
+        """Figures as in a writer's account."""
         self.catch_up()
         window = self.window
         return {
@@ -261,7 +261,7 @@ class LeanHost(SampledHost):
 
     @property
     def window(self) -> SendWindow:
-        """Window over what was made and applied."""
+        """Window over frames made and applied."""
         self.writer.catch_up()
         return self._window
 
@@ -290,11 +290,11 @@ class LeanHost(SampledHost):
         return samples
 
     def send_rest(self, rest: bytes) -> None:
-        """Send what the socket did not take of the last frame."""
+        """Send the rest of the last frame, which the socket did not take."""
         self.writer.send_rest(rest, time.monotonic())
 
     def _describe(self, lane: Lane) -> None:
-        """Its rows, as they are now, and its next frame."""
+        """Describe its current rows and its next frame in the lane."""
         members = self.membership.members
         lane.rows, lane.ids, lane.frames = len(members.serials), native.address(members.ids), self.made
 

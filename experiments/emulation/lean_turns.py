@@ -16,22 +16,22 @@ _COMMAND_ROOM = 256  #: bytes of an XADD beside its frame, at most
 
 
 class LeanTurns:
-    """The turns of a fleet of lean hosts, many in one call: what ``pacing.Paced`` needs."""
+    """The turns of a fleet of lean hosts, many in one call, for ``pacing.Paced``."""
 
     def __init__(self, lanes: Lanes, fleet: Fleet[SampledHost], first: int) -> None:
         self._lanes = lanes
         self._fleet = fleet
-        self._first = first  #: the index of the host that has the first lane
+        self._first = first  #: the index of the host with the first lane
         self._turns: list[Turn] = []
 
     def follow(self, turns: list[Turn]) -> None:
-        """From now on ``make`` means these."""
+        """Set the turns of ``make``."""
         self._turns = turns
         self._lanes.follow([(turn.phase, turn.host - self._first, turn.slot, turn.slots) for turn in turns])
 
     def make(self, turn: int, most: int, tick: int, base: float, ahead: float) -> tuple[int, int, bool]:
-        """Make ``most`` frames at most, those that are due from ``turn`` on; answers the next turn, how many frames
-        were made, and whether that turn is due and to be made by itself."""
+        """Make ``most`` frames at most, due ones from ``turn`` on; returns the next turn, the number of frames made,
+        and whether that turn is due and has to be made singly."""
         made = self._lanes.run(turn, most, tick, base, ahead)
         self._fleet.count(made.frames, made.samples, made.missed, made.lag)
         if made.outcome is Outcome.REST:
@@ -44,7 +44,7 @@ class LeanTurns:
 
 
 def lanes_of(common: Common, count: int) -> Lanes | None:
-    """Lanes for so many hosts, None where they cannot be compiled."""
+    """Lanes for the hosts; None if they cannot be compiled."""
     library = native.load()
     if library is None:
         return None

@@ -27,7 +27,7 @@ _LIBC = ctypes.CDLL(None)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """SIGTERM and SIGINT wait: forking, and killing what was forked, is not interrupted half way."""
+    """Block SIGTERM and SIGINT: forking, and killing forked processes, is not interrupted half way."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -36,14 +36,14 @@ def uninterrupted() -> Iterator[None]:
 
 
 def fork(number: int, count: int, directory: str) -> int:
-    """Start one of ``count`` processes; its pid. Call it ``uninterrupted`` until the pid is written down: a signal
-    between the fork and that would leave the child behind, or be handled by the child as by its parent."""
+    """Start one of ``count`` processes; its pid. Call it ``uninterrupted`` until the pid is stored: a signal
+    between the two would orphan the child, or be handled by the child like by its parent."""
     parent = os.getpid()
     file = os.open(f"{directory}/load-{number}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     pid = os.fork()
     if not pid:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # not inherited: see acquisition.lifeline
-        if os.getppid() != parent:  # it died before the request was made
+        if os.getppid() != parent:  # it died before the call
             os._exit(1)
         for ending in _ENDING:
             signal.signal(ending, signal.SIG_DFL)
@@ -54,7 +54,7 @@ def fork(number: int, count: int, directory: str) -> int:
 
 
 def work(number: int, count: int, file: int) -> None:
-    """The life of one process, which writes to ``file``; ends by a signal only."""
+    """Work of one process, which writes to ``file``; ended only by a signal."""
     with open("/proc/self/comm", "w", encoding="ascii") as comm:
         comm.write(NAME)
     turn = 0
@@ -71,7 +71,7 @@ def work(number: int, count: int, file: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Fork, say who, wait for the end of standard input."""
+    """Fork, print the pids, wait for the end of standard input."""
     count, directory = int(arguments[0]), arguments[1]
     pids: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -16,8 +16,8 @@ from experiments.emulation.workload import Workload, host_name
 
 
 class Members(NamedTuple):
-    """``serials`` number the rows in the order in which they came into being; ``ids`` are their
-    64-bit identities, little-endian, as a frame carries them; ``changes`` that have happened."""
+    """``serials`` number the rows in the order of their creation; ``ids`` are their 64-bit identities, little-endian,
+    as in a frame; ``changes`` is the number so far."""
 
     serials: tuple[int, ...]
     ids: bytes
@@ -25,7 +25,7 @@ class Members(NamedTuple):
 
 
 class Membership:
-    """The rows of one host. ``step`` before every frame answers whether they changed."""
+    """The rows of one host. ``step`` before every frame returns whether they changed."""
 
     __slots__ = ("_period", "_workload", "host_index", "members", "phase")
 
@@ -37,7 +37,7 @@ class Membership:
         self.phase = identity("churn", str(workload.seed), str(host_index)) % max(1, self._period)
 
     def step(self, number: int) -> bool:
-        """Apply what happens before frame ``number``; true when rows came (a table is due)."""
+        """Apply the changes before frame ``number``; True if rows joined (a table is due)."""
         period = self._period
         if not period or not number or (number + self.phase) % period:
             return False
@@ -46,7 +46,7 @@ class Membership:
         return newest in self.members.serials
 
     def entities(self) -> tuple[Entity, ...]:
-        """The rows with their names, as a table lists them."""
+        """The rows with their names, as in a table."""
         serials, ids, _ = self.members
         numbers = struct.unpack(f"<{len(serials)}Q", ids)
         return tuple(_named(self.host_index, serial, number) for serial, number in zip(serials, numbers, strict=True))
@@ -81,7 +81,7 @@ def _id_bytes(host_index: int, serial: int) -> bytes:
 def _change(members: Members, seed: int, host_index: int, entities: int) -> Members:
     """The next change: replace, leave, join, replace …; a host always keeps its first row."""
     serials, ids, changes = members
-    newest = entities + changes  # never used before, whether or not this change uses it
+    newest = entities + changes  # never used before, even if this change does not use it
     kind = changes % 3
     if kind == 2 or len(serials) == 1:
         return Members((*serials, newest), ids + _id_bytes(host_index, newest), changes + 1)

@@ -13,16 +13,16 @@ from probes.sampling.schedule import phase_of
 
 _LONGEST_SLEEP = 0.05
 _IDLE_SLEEP = 0.001
-_FRAMES_PER_WAKE = 20  #: frames that are made together at high rates: waking costs more than making one
+_FRAMES_PER_WAKE = 20  #: frames made together at high rates: a wake-up costs more than a frame
 _SHORTEST_SLEEP, _LONGEST_GATHERING = 0.0005, 0.004
-_TURN = 64  #: frames made between two looks at the sockets, in the closed loop and by whom is late
+_TURN = 64  #: frames made between two looks at the sockets, in the closed loop and by late hosts
 
-Stopped = Callable[[bool], bool]  #: told whether orders have come; true: stop
+Stopped = Callable[[bool], bool]  #: called with whether orders have come; True: stop
 
 
 class Turn(NamedTuple):
-    """A host (its index) samples ``phase`` seconds after the beginning of each interval, in that ``slot`` of the
-    ``slots`` that its own ticks divide the interval into."""
+    """A host (its index) samples ``phase`` seconds after the beginning of each interval, in this ``slot`` of the
+    ``slots`` of an interval, one for each of its own ticks."""
 
     phase: float
     host: int
@@ -31,7 +31,7 @@ class Turn(NamedTuple):
 
     @staticmethod
     def of(host: FleetHost, interval: float, slots: int = 1) -> list[Turn]:
-        """The turns of a host that samples ``slots`` times in each interval, at its hashed phase."""
+        """Turns of a host that samples ``slots`` times in each interval, at its hashed phase."""
         length = interval / slots
         phase = phase_of(host.number, length)
         return [Turn(slot * length + phase, host.index, slot, slots) for slot in range(slots)]
@@ -41,22 +41,22 @@ class ManyTurns(Protocol):
     """Makes the frames of many turns in one call."""
 
     def follow(self, turns: list[Turn], /) -> None:
-        """The turns that ``make`` counts, in order."""
+        """Set the turns of ``make``, in order."""
 
     def make(self, turn: int, most: int, tick: int, base: float, ahead: float, /) -> tuple[int, int, bool]:
-        """Make ``most`` frames at most, those that are due from ``turn`` on; the interval ``tick`` begins at ``base``
-        of the wall clock, which is ``ahead`` of the monotonic one. Answers the next turn, how many frames were made,
-        and whether that turn is due and to be made by itself."""
+        """Make ``most`` frames at most, due ones from ``turn`` on; the interval ``tick`` begins at ``base`` of the wall
+        clock, which is ``ahead`` of the monotonic one. Returns the next turn, the number of frames made, and whether
+        that turn is due and has to be made singly."""
 
 
 class Paced(Generic[HostT]):
     """Every host samples at its turns, by default once per interval at its hashed phase.
 
-    Sampling times are those of the schedule, whatever the time at which this process gets to make
-    the frame: its lateness counts as age. A host whose tick is more than an interval late misses it. At high rates
-    frames are made some at a time unless each is made ``alone``. Replies are read between frames that are late as well:
-    a writer that does not know what was applied gives up what it has long sent. ``many`` makes what it can. Hosts begin
-    one after the other, over the first ``joining`` intervals.
+    Sampling times are those of the schedule, even if this process makes the frame later: its lateness counts as age. A
+    host misses a tick that is more than an interval late. At high rates several frames are made at a time unless each
+    is made ``alone``. Replies are read between late frames as well: a writer without acknowledgements drops frames sent
+    long ago. ``many`` makes as many frames as it can. Hosts begin one after the other, over the first ``joining``
+    intervals.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Paced(Generic[HostT]):
             self._many.follow(turns)
 
     def _one_tick(self, tick: int, stopped: Stopped) -> bool:
-        """Let every host sample once; false when stopped."""
+        """Let every host sample once; False when stopped."""
         ahead = time.time() - time.monotonic()  # reread every tick: the wall clock may be slewed
         base = tick * self._interval
         now, turn, made = time.monotonic(), 0, 0
@@ -136,12 +136,12 @@ class Paced(Generic[HostT]):
 
 
 class ClosedLoop(Generic[AcknowledgedT]):
-    """Every host samples again as soon as its allowance says so (``experiments.emulation.allowance``): it has as many
-    frames on their way as were smoothed in a short time, ``outstanding`` at most.
+    """Every host samples again as soon as its allowance permits (``experiments.emulation.allowance``): it has as many
+    frames in flight as were smoothed in a short time, ``outstanding`` at most.
 
-    So no more is offered than the pipeline takes, and its limit is what is measured. The wall clock in frames is real,
-    freshness is measured by it; ticks and the monotonic clock move by one interval of the workload per frame, so that
-    every frame is the tick after the one before it, as those of real hosts are.
+    So the offered load never exceeds the pipeline's capacity, and this limit is measured. The wall clock in frames is
+    real, for measuring freshness; ticks and the monotonic clock move by one interval of the workload per frame, so that
+    every frame is the tick after the one before it, as for real hosts.
     """
 
     def __init__(self, fleet: Fleet[AcknowledgedT], interval: float, outstanding: int) -> None:

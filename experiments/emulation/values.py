@@ -1,11 +1,10 @@
 """Values of emulated samples, cut from one long seeded strip of rows.
 
-Making a frame must cost next to nothing, as the generator shares the cores with what it
-measures, and yet every value must change at every tick. So all values are made once, as a
-strip of ``STRIP_ROWS`` rows; frame number k of a host is the cut of ``entities`` rows that
-starts at ``start(host) + k * stride``. The strip is wound so that a row moves along a slow
-wave with noise from frame to frame, which gives the filter a trend to find. Validity codes
-lie in a strip of their own beside the values.
+Making a frame must cost next to nothing, as the generator shares the cores with the measured pipeline, and yet every
+value must change at every tick. So all values are made once, as a strip of ``STRIP_ROWS`` rows; frame number k of a
+host is the cut of ``entities`` rows that starts at ``start(host) + k * stride``. The strip is wound so that a row moves
+along a slow wave with noise from frame to frame, which gives the filter a trend to find. Validity codes are in a
+separate strip.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from acquisition.model import codes as validity
 from acquisition.model.identity import identity
 from experiments.emulation.workload import Workload, resource_set, scale
 
-STRIP_ROWS = 16411  #: prime, so that any stride visits every row before it comes back
+STRIP_ROWS = 16411  #: prime, so that any stride visits every row before it repeats
 _WAVE_FRAMES = 60.0
 _OUTLIERS = 0.001
 
-#: What is wrong with an invalid sample, and how often out of 10.
+#: Codes of invalid samples, with their frequency out of 10.
 _FAILURES = np.array(
     [validity.RANGE] * 5 + [validity.MISSING] * 2 + [validity.TIMEOUT, validity.INCONSISTENT, validity.RATE],
     np.uint8,
@@ -31,7 +30,7 @@ _FAILURES = np.array(
 
 
 class Strip:
-    """Cuts of one seeded strip; ``cut`` is all that the generator calls per frame."""
+    """Cuts of one seeded strip; ``cut`` is the only call of the generator per frame."""
 
     def __init__(self, workload: Workload) -> None:
         self.metrics = workload.metrics
@@ -43,7 +42,7 @@ class Strip:
         self.invalid_before = _running_count(self.codes)  #: invalid samples in the rows before each
 
     def start(self, host_index: int) -> int:
-        """The row at which a host's first frame starts."""
+        """The first row of a host's first frame."""
         return identity("strip", str(self._seed), str(host_index)) % STRIP_ROWS
 
     def row(self, start: int, number: int) -> int:
@@ -51,7 +50,7 @@ class Strip:
         return (start + number * self.stride) % STRIP_ROWS
 
     def cut(self, row: int, entities: int) -> tuple[bytes, bytes]:
-        """The values (float32) and codes (empty when all are zero) of ``entities`` rows from ``row``."""
+        """The values (float32) and codes (empty if all are zero) of ``entities`` rows from ``row``."""
         first, last = row * self.metrics, (row + entities) * self.metrics
         values = self._value_bytes[4 * first : 4 * last]
         if self.invalid_before[row] == self.invalid_before[row + entities]:
@@ -60,7 +59,7 @@ class Strip:
 
 
 def _stride(entities: int) -> int:
-    """Rows between two frames of a host: more than a frame has, so that consecutive frames share none."""
+    """Rows between two frames of a host: more than in a frame, so that consecutive frames share none."""
     stride = max(127, entities + 1) % STRIP_ROWS
     return stride or 1
 
@@ -69,7 +68,7 @@ def _wind(workload: Workload, stride: int) -> tuple[npt.NDArray[np.float32], npt
     """Values and codes of the strip, with enough of its beginning repeated for a cut at its end."""
     random = np.random.default_rng(workload.seed)
     scales = np.array([scale(metric) for metric in resource_set(workload.metrics).metrics])
-    turn = (np.arange(STRIP_ROWS) * _inverse(stride)) % STRIP_ROWS  # the frame in which a row comes first
+    turn = (np.arange(STRIP_ROWS) * _inverse(stride)) % STRIP_ROWS  # the first frame with a row
     phase = random.uniform(0.0, 2 * math.pi, workload.metrics)
     wave = np.sin(turn[:, None] * (2 * math.pi / _WAVE_FRAMES) + phase)
     noise = random.standard_normal((STRIP_ROWS, workload.metrics)).clip(-3, 3)
@@ -86,7 +85,7 @@ def _inverse(stride: int) -> int:
 
 
 def _failures(workload: Workload, stride: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Codes of the samples of the strip that are invalid, frame after frame of the same sample where they stay so."""
+    """Codes of the invalid samples of the strip, repeated over the frames in which a sample stays invalid."""
     codes = np.zeros((STRIP_ROWS, workload.metrics), np.uint8)
     if workload.invalid <= 0:
         return codes

@@ -14,7 +14,7 @@ from acquisition.model.identity import host_id
 from acquisition.model.metric import Metric, ResourceSet
 from probes.metrics import VMS
 
-#: The size of an ordinary value by unit: the pool stays below it, tolerances refer to it.
+#: Size of an ordinary value by unit: the pool stays below it, tolerances refer to it.
 SCALES: dict[str, float] = {
     "tasks": 32.0,
     "bytes": 4e9,
@@ -26,7 +26,7 @@ SCALES: dict[str, float] = {
     "ticks": 100.0,
 }
 
-#: At least one host of so many frames changes its membership, however short the run.
+#: At least one host per this many frames changes its membership, however short the run.
 _MIN_CHURN_FRAMES = 2
 
 
@@ -47,12 +47,12 @@ class Workload(NamedTuple):
 
     @property
     def samples_per_frame(self) -> int:
-        """Samples of a frame in which nobody is missing."""
+        """Samples of a frame without missing rows."""
         return self.entities * self.metrics
 
     @property
     def churn_frames(self) -> int:
-        """Every so many frames a host's membership changes; 0: never.
+        """Frames between two changes of a host's membership; 0: never.
 
         Never rarer than once per ``hosts`` frames, which is once per interval over all hosts.
         """
@@ -63,7 +63,7 @@ class Workload(NamedTuple):
 
 
 def host_name(index: int) -> str:
-    """The name of an emulated host."""
+    """Name of an emulated host."""
     return f"host{index:05d}.bench"
 
 
@@ -84,5 +84,5 @@ def resource_set(metrics: int) -> ResourceSet:
 
 
 def scale(metric: Metric) -> float:
-    """The size of an ordinary value of a metric."""
+    """Size of an ordinary value of a metric."""
     return SCALES[metric.unit]

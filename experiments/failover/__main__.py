@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 @program("failover")
 def main(argv: list[str]) -> int:
-    """Measure, print, and say whether what was promised holds."""
+    """Measure, print, and report whether the promises hold."""
     given = parser().parse_args(argv)
     if given.generators < 0:
         raise UsageError("--generators must not be negative")
@@ -80,7 +80,7 @@ def _repeat(workload: Workload, count: int) -> list[Failover]:
 
 
 def _make_whole(shards: ReplicatedCluster) -> None:
-    """All nodes alive, in their first roles, and empty but for the layout."""
+    """Restore all nodes: alive, in their first roles, and empty except for the layout."""
     for node in shards.nodes:
         shards.revive(node)
     shards.fail_back()

@@ -4,11 +4,11 @@ It has a share of the emulated hosts.
 
     python -m experiments.failover.generator     (orders and answers as JSON lines)
 
-The first order is the task. When its hosts exist the program says so; they connect and sample from the first ``watch``
-on, which is answered when each of some hosts (None: all) has had a frame accepted that it has made since. ``errors`` is
-answered with what has ended connections so far, by kind, and ``settle``, after which nobody samples, with the number of
-samples and the times of all frames when the filter has applied everything. ``failed`` is the answer to what does not
-happen in time.
+The first order is the task. When its hosts exist the program reports that; they connect and sample from the first
+``watch`` on, which is answered once each of some hosts (None: all) has had a frame accepted that it made since.
+``errors`` is answered with the errors that ended connections so far, by kind, and ``settle``, after which no host
+samples, with the number of samples and the times of all frames once the filter has applied everything. ``failed`` is
+the answer after a timeout.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _watch(load: Load, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_reached(goals: list[tuple[SendWindow, int]]) -> bool:
-    """Whether all windows have been acknowledged up to their goals; those are taken away that are known to be."""
+    """Whether all windows have been acknowledged up to their goals; acknowledged ones are removed."""
     while goals and goals[-1][0].acked >= goals[-1][1]:
         goals.pop()
     return not goals

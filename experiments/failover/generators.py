@@ -15,18 +15,18 @@ from experiments.emulation.workload import Workload
 from experiments.processes.control import Child, python
 
 _HOSTS_PER_GENERATOR = 2000
-_ANSWER_SECONDS = 120.0  #: beyond what an order may take: thousands of hosts are made, or say goodbye one by one
+_ANSWER_SECONDS = 120.0  #: beyond an order's own time: thousands of hosts are made, or say goodbye one by one
 
 
 def fitting(hosts: int) -> int:
-    """How many generators so many hosts are worth: at most one per core."""
+    """Number of generators for the hosts: at most one per core."""
     return max(1, min(len(os.sched_getaffinity(0)), -(-hosts // _HOSTS_PER_GENERATOR)))
 
 
 class Generators:
     """A context manager that ends them. Each has every ``count``-th host of the workload, and a TLS context of its own.
 
-    Raises ChildFailed when one ends, TemporaryError that says what did not happen in time.
+    Raises ChildFailed when one ends, TemporaryError naming the event that did not happen in time.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Generators:
         credentials: Credentials,
         position_interval: float,
     ) -> None:
-        self.samples = 0  #: that were made; known when they have settled
+        self.samples = 0  #: made; known when they have settled
         self._logs: dict[int, list[float]] = {}
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
@@ -56,7 +56,7 @@ class Generators:
         self._stack.close()
 
     def prepare(self) -> None:
-        """Start the processes; returns when all hosts exist, none of which connects before the first ``watch``."""
+        """Start the processes; returns when all hosts exist; none connects before the first ``watch``."""
         for number in range(self._count):
             child = Child(f"generator {number}", python("experiments.failover.generator"))
             self._children.append(self._stack.enter_context(child))
@@ -65,12 +65,12 @@ class Generators:
             child.receive(_ANSWER_SECONDS)
 
     def roles(self) -> dict[str, list[int]]:
-        """The process id of each, by name."""
+        """Process id of each, by name."""
         return {child.name: [child.pid] for child in self._children}
 
     def watch(self, hosts: Sequence[int] | None, seconds: float, what: str) -> float:
-        """Wait until each of these hosts (None: all) has had a frame accepted that it makes from now on; answers when
-        that was, of the monotonic clock."""
+        """Wait until each of these hosts (None: all) has had a frame accepted that it makes from now on; returns that
+        moment, by the monotonic clock."""
         chosen = None if hosts is None else list(hosts)
         answers = self._ask({"do": "watch", "hosts": chosen, "seconds": seconds, "what": what}, seconds)
         return max(float(answer["at"]) for answer in answers)
@@ -89,11 +89,11 @@ class Generators:
             self._logs |= {int(index): times for index, times in answer["logs"].items()}
 
     def logs(self) -> dict[int, list[float]]:
-        """The monotonic times of all frames by host index, known when they have settled."""
+        """Monotonic times of all frames by host index, known when they have settled."""
         return self._logs
 
     def _ask(self, order: dict[str, Any], seconds: float) -> list[dict[str, Any]]:
-        """The answers of all, each of which works on until it has one."""
+        """Answers of all generators, each of which works until it has one."""
         for child in self._children:
             child.send(order)
         answers = [child.receive(seconds + _ANSWER_SECONDS) for child in self._children]

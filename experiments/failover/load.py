@@ -1,6 +1,6 @@
 """Failover load: emulated hosts in one process, some elsewhere in a testbed.
 
-They are the product's writers, served in one loop.
+They use the product's writers, served in one loop.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from experiments.emulation.fleet import Fleet
 from experiments.emulation.workload import Workload
 from experiments.testbed import Host
 
-#: An outbox can fill an empty shard again with all that a short run made.
+#: An outbox can refill an empty shard with all frames of a short run.
 _HELD = Held(frames=4096, seconds=600.0)
-_NEVER = 3600.0  #: seconds; what hosts shed while a machine is busy counts as lost, and is not what is looked for
+_NEVER = 3600.0  #: seconds; samples shed on a busy machine would count as lost, which is not the subject here
 POSITION_SECONDS = 0.25
-_GROUP_SECONDS = 0.05  #: hosts that sample together do so this long after those before them
-_AT_ONCE = 256  #: hosts that are served, or sample, before sockets are looked at again
+_GROUP_SECONDS = 0.05  #: seconds between two groups of hosts that sample together
+_AT_ONCE = 256  #: hosts that are served, or sample, between two looks at the sockets
 _due = attrgetter("due")
 _LOOK_SECONDS = 5e-6  #: times hosts, between two looks through all of them, which take a tenth of that
 _STATUS_SECONDS = 5.0
 
 
 class Load(Fleet[EmulatedHost]):
-    """One writer per index of ``hosts``, which sample in groups that are spread over the interval; ``places`` are hosts
-    of the testbed that some of them run on, by index (else: where this process is). ``other`` is one more descriptor
-    to wait for."""
+    """One writer per index of ``hosts``, which sample in groups spread over the interval; ``places`` are testbed hosts
+    on which some of them run, by index (else: the host of this process). ``other`` is one more descriptor to wait
+    for."""
 
     def __init__(
         self,
@@ -70,22 +70,22 @@ class Load(Fleet[EmulatedHost]):
         count = max(1, min(len(self.hosts), int(workload.interval / _GROUP_SECONDS)))
         self._groups = [self.hosts[number::count] for number in range(count)]
         self._next_group = 0
-        self._looked = self._first_due = 0.0  #: when hosts were looked through; the earliest ``due`` of any
+        self._looked = self._first_due = 0.0  #: time of the last look through all hosts; the earliest ``due`` of any
         self.begin()
 
     def begin(self) -> None:
-        """The first of the groups samples now, if sampling has not begun."""
+        """Let the first group sample now, if sampling has not begun."""
         self._due = time.monotonic()
 
     def serve(self, host: EmulatedHost, now: float) -> None:
-        """Serve a host where it is: its new connections are made there."""
+        """Serve a host in its place: its new connections are made there."""
         with self._at(host):
             super().serve(host, now)
         self._first_due = min(self._first_due, host.due)
 
     def turn(self, longest: float) -> bool:
-        """Sample if it is time, serve the writers whose time has come, wait at most ``longest`` seconds for their
-        sockets; true when ``other`` is ready."""
+        """Sample if due, serve the writers that are due, wait at most ``longest`` seconds for their sockets; True if
+        ``other`` is ready."""
         now = time.monotonic()
         if self.sampling:
             self._sample_due(now)
@@ -97,7 +97,7 @@ class Load(Fleet[EmulatedHost]):
         return self.attend(max(0.0, wake - time.monotonic()))
 
     def _sample_due(self, now: float) -> None:
-        """Let the groups sample whose time has come, those that are late as soon as there is time."""
+        """Let due groups sample, late ones as soon as there is time."""
         interval, sampled = self.workload.interval, 0
         self._due = max(self._due, now - interval)
         while self._due <= now and sampled < _AT_ONCE:
@@ -110,7 +110,7 @@ class Load(Fleet[EmulatedHost]):
             self._due += interval / len(self._groups)
 
     def _serve_some(self, now: float) -> None:
-        """Serve the writers whose time has come, those first that have waited longest."""
+        """Serve the writers that are due, the longest waiting first."""
         for host in sorted((host for host in self.hosts if host.due <= now), key=_due)[:_AT_ONCE]:
             self.serve(host, time.monotonic())
         self._looked, self._first_due = now, min(map(_due, self.hosts), default=math.inf)
@@ -119,13 +119,13 @@ class Load(Fleet[EmulatedHost]):
         return max(self._looked + _LOOK_SECONDS * len(self.hosts), self._first_due)
 
     def run_for(self, seconds: float) -> None:
-        """Work for so long."""
+        """Work for this time."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.turn(left)
 
     def run_until(self, done: Callable[[], object], seconds: float, what: str) -> None:
-        """Work until ``done()``. Raises TemporaryError that says ``what`` did not happen within ``seconds``."""
+        """Work until ``done()``. Raises TemporaryError, naming ``what``, after ``seconds``."""
         deadline = time.monotonic() + seconds
         while not done():
             if time.monotonic() > deadline:
@@ -142,7 +142,7 @@ class Load(Fleet[EmulatedHost]):
                 host.writer.drain(_STATUS_SECONDS)
 
     def logs(self) -> dict[int, list[float]]:
-        """The monotonic times of all frames by host index: what the scalar model computes from."""
+        """Monotonic times of all frames by host index: input of the scalar model."""
         return {host.index: list(host.log or ()) for host in self.hosts}
 
     def _at(self, host: EmulatedHost) -> AbstractContextManager[None]:

@@ -26,9 +26,9 @@ _AFTER_SECONDS = 1.0
 
 
 class Failover(NamedTuple):
-    """Seconds since the kill: until the replica owned the slots, until a probe of the killed shard had a write
-    accepted (the first probe, and the last), and until a value that was sampled after the kill was readable
-    for a host of that shard (the first, and the last). ``resent`` frames, ``problems`` in the end."""
+    """Seconds since the kill: until the replica owned the slots, until a probe of the killed shard had a write accepted
+    (the first probe, and the last), and until a value sampled after the kill was readable for a host of that shard (the
+    first, and the last). ``resent`` frames, ``problems`` at the end."""
 
     promoted: float
     first_write: float
@@ -63,9 +63,8 @@ class Watch:
 
 
 def measure(shards: ReplicatedCluster, directory: Path, workload: Workload, number: int) -> Failover:
-    """Kill the master ``number`` of a healthy cluster whose shards hold nothing but their layout.
-
-    Raises ShardpulseError when it does not recover within half a minute.
+    """Kill the master ``number`` of a healthy cluster with nothing but the layout in its shards. Raises ShardpulseError
+    if it does not recover within half a minute.
     """
     with SnapshotReader(shards.connect(timeout=1.0)) as reader, Pipeline(shards, directory, workload) as pipeline:
         pipeline.start_filter()
@@ -112,7 +111,7 @@ def _promoted(replica: Node) -> set[str]:
 
 
 def _readable(reader: SnapshotReader, hosts: set[int], since: float) -> Callable[[], set[str]]:
-    """The hosts of which a scheduler can read a value that was sampled after ``since``."""
+    """Hosts with a readable value sampled after ``since``."""
 
     def look() -> set[str]:
         blocks = reader.latest().blocks

@@ -32,17 +32,17 @@ class Hosts(Protocol):
 
     @property
     def samples(self) -> int:
-        """How many they have made."""
+        """Number of samples made."""
 
     def settle(self, seconds: float) -> None:
         """Stop sampling and work until the filter has applied everything. Raises ShardpulseError."""
 
     def logs(self) -> Mapping[int, Sequence[float]]:
-        """The monotonic times of all frames by host index."""
+        """Monotonic times of all frames by host index."""
 
 
 class Pipeline:
-    """A context manager that ends what it started; the cluster is the caller's. ``load`` are the hosts of
+    """A context manager that ends the parts it started; the cluster is the caller's. ``load`` are the hosts of
     ``start_load``, ``generators`` those of ``prepare_generators``."""
 
     def __init__(self, shards: ReplicatedCluster, directory: Path, workload: Workload) -> None:
@@ -68,14 +68,15 @@ class Pipeline:
         self._stack.close()
 
     def start_filter(self, place: Host | None = None) -> Child:
-        """``shardpulse filter`` as a process, on a host of the testbed or where this process is."""
+        """``shardpulse filter`` as a process, on a host of the testbed or on that of this process."""
         with place.inside() if place is not None else contextlib.nullcontext():
             child = Child("filter", product("filter", self._config, self.shards.addresses))
         self._filters.append(self._stack.enter_context(child))
         return child
 
     def start_load(self, hosts: Sequence[int] = (), places: dict[int, Host] | None = None) -> Load:
-        """Emulated hosts (all of the workload by default); returns when the filter has applied a frame of each."""
+        """Start emulated hosts (all of the workload by default); returns when the filter has applied a frame of
+        each."""
         self._hosts = self.load = Load(
             self.workload, self.shards.addresses, hosts or range(self.workload.hosts), self._credentials(), places
         )
@@ -88,7 +89,7 @@ class Pipeline:
         return self.load
 
     def prepare_generators(self, count: int, position_interval: float) -> Generators:
-        """All emulated hosts in so many processes, none of which has connected yet. Raises ChildFailed."""
+        """Create all emulated hosts in ``count`` processes, without connecting yet. Raises ChildFailed."""
         seeds = [node.address for node in self.shards.masters()]  # in the order of their slots, as site.yml names them
         made = Generators(count, self.workload, seeds, self._credentials(), position_interval)
         self._hosts = self.generators = self._stack.enter_context(made)
@@ -96,20 +97,19 @@ class Pipeline:
         return made
 
     def roles(self, nodes: Sequence[Node]) -> dict[str, list[int]]:
-        """The process ids of generators, filters and these nodes."""
+        """Process ids of generators, filters and these nodes."""
         filters = {"filter": [child.pid for child in self._filters]}
         return self.generators.roles() | filters | {node.name: [node.shard.pid] for node in nodes}
 
     def hosts_of(self, node: Node) -> list[int]:
-        """The indexes of the emulated hosts whose partitions a master owns."""
+        """Indexes of the emulated hosts in partitions of a master."""
         indexes = range(self.workload.hosts)
         return [index for index in indexes if self._owner(index) == node.address]
 
     def problems(self) -> list[str]:
-        """Stop sampling, wait until everything is applied, then compare the books with what was made and the
-        smoothed state of every host with the scalar model. Empty when all is well.
-
-        Raises ShardpulseError when not everything is applied in time.
+        """Stop sampling, wait until everything is applied, then compare the counts with the samples made and the
+        smoothed state of every host with the scalar model. Empty if all is well. Raises ShardpulseError if not
+        everything is applied in time.
         """
         self._hosts.settle(_SETTLE_SECONDS)
         with contextlib.closing(self.shards.connect()) as cluster:

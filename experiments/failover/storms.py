@@ -31,16 +31,15 @@ _LONGEST = 120.0
 _CALM_SECONDS = 3.0
 _POSITION_SECONDS = 5.0
 _RECEIVED = "total_connections_received"
-_MAXMEMORY = 512 << 20  #: of each node: what ten thousand hosts send within two minutes fits
+_MAXMEMORY = 512 << 20  #: of each node: enough for two minutes of ten thousand hosts
 _LIMIT = "maxmemory"
 _ASK_SECONDS = 20.0
 
 
 class Storm(NamedTuple):
-    """One of them: ``seconds`` until the last of ``hosts`` had a frame accepted that was made since it began, and the
-    ``connections`` that shards which lived were asked for meanwhile, those of the filter among them; ``errors`` of the
-    hosts' connections meanwhile, by kind; ``cpu`` seconds of each process, of ``others`` on this machine, and those
-    that were ``stolen``."""
+    """One storm: ``seconds`` until the last of ``hosts`` had a frame accepted that was made since it began, and the
+    ``connections`` requested from live shards meanwhile, including the filter's; ``errors`` of the hosts' connections
+    meanwhile, by kind; ``cpu`` seconds of each process, of ``others`` on this machine, and ``stolen`` ones."""
 
     name: str
     hosts: int
@@ -51,12 +50,12 @@ class Storm(NamedTuple):
 
     @property
     def per_host(self) -> float:
-        """Connections of a host."""
+        """Connections per host."""
         return self.connections / max(1, self.hosts)
 
 
 def run(argv: list[str], workload: Workload, generators: int) -> dict[str, Any]:
-    """The document of all storms, of as many hosts as the workload has, emulated by so many processes (0: as fit)."""
+    """Document of all storms, with the hosts of the workload, emulated by ``generators`` processes (0: as fit)."""
     count = generators or fitting(workload.hosts)
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardpulse-storms-")))
@@ -103,9 +102,8 @@ def measured(
     hosts: Sequence[int] | None,
     begin: Callable[[], object] = lambda: None,
 ) -> Storm:
-    """Begin it, and wait until every host (None: each one) has had a frame accepted that it has made since.
-
-    Raises TemporaryError that says what processes have done meanwhile when that takes too long.
+    """Begin a storm, and wait until every host (None: each one) has had a frame accepted that it made since. Raises
+    TemporaryError with the activity of processes if that takes too long.
     """
     generators = pipeline.generators
     roles = pipeline.roles(counted)
@@ -126,7 +124,7 @@ def measured(
 
 
 def _received(nodes: Sequence[Node]) -> int:
-    """The connections that nodes have been asked for, by everybody: hosts, the filter, and this program."""
+    """Connections requested from nodes by all clients: hosts, the filter, and this program."""
     return sum(map(_received_by, nodes))
 
 
@@ -156,7 +154,7 @@ def hang_up(node: Node) -> None:
 
 
 def fill(node: Node, seconds: float) -> None:
-    """Have a shard refuse for so long whatever takes memory."""
+    """Have a shard refuse commands that take memory for this time."""
     _, limit = _call(node, "CONFIG", "GET", _LIMIT)
     _call(node, "CONFIG", "SET", _LIMIT, "1")
     time.sleep(seconds)
@@ -164,14 +162,14 @@ def fill(node: Node, seconds: float) -> None:
 
 
 def begin_rotation(pipeline: Pipeline, members: Members) -> None:
-    """As ``shards passwords begin``: a second password of the hosts is valid, and they are given it."""
+    """As ``shards passwords begin``: a second password of the hosts becomes valid, and they receive it."""
     coming = password_files.begin(pipeline.shards.access.password_file(grants.PROBE).parent, [grants.PROBE])
     passwords_command.begin_rotation(members, coming)
     private_files.write(pipeline.password_file, f"{coming[grants.PROBE]}\n", replace=True)
 
 
 def finish_rotation(pipeline: Pipeline, members: Members) -> int:
-    """As ``shards passwords finish``: the first password is gone, and with it the hosts' sessions; how many."""
+    """As ``shards passwords finish``: the first password is removed, and with it the hosts' sessions; their number."""
     access = pipeline.shards.access
     directory = access.password_file(grants.PROBE).parent
     coming = password_files.coming(directory, [grants.PROBE])

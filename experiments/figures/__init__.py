@@ -2,7 +2,6 @@
 
 ``python -m experiments.figures`` measures it.
 
-``table`` declares the rows; ``references`` measure what this machine can at the same time; ``measure`` runs the
-programs of the rows; ``judge`` compares with what is committed, which ``committed`` keeps; ``pages`` writes the
-documents' tables.
+``table`` declares the rows; ``references`` measure this machine at the same time; ``measure`` runs the programs of the
+rows; ``judge`` compares with the committed figures, kept by ``committed``; ``pages`` writes the documents' tables.
 """

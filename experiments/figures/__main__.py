@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
 
 
 def run(rows: Sequence[Row], full: bool, save: bool) -> list[judge.Line]:
-    """The lines of all rows; what was measured is kept as soon as it is there where ``save`` says so."""
+    """The lines of all rows; with ``save`` figures are stored as soon as they are measured."""
     entries = committed.load()
     lines: list[judge.Line] = []
     for first in measure(rows, full):
@@ -91,7 +91,7 @@ def _told(line: judge.Line) -> str:
 
 
 def text(lines: Sequence[judge.Line]) -> str:
-    """The table for people."""
+    """The table as text."""
     rows = [f"{line.row:<16} {_told(line)}" for line in lines]
     wrong = sum(line.wrong for line in lines)
     return "\n".join([*rows, "", f"{wrong} figures are worse or missing" if wrong else "no figure is worse"])
@@ -110,7 +110,7 @@ def listed(rows: Sequence[Row], entries: committed.Entries) -> list[str]:
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[Row]]:
-    """The options and the rows that they choose. Raises UsageError."""
+    """The options and the rows selected by them. Raises UsageError."""
     made = outcome.bare_parser("figures", _DESCRIPTION, _EXAMPLES)
     add = made.add_argument
     add("--only", default="", metavar="NAME,...", help="these rows")

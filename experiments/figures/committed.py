@@ -24,14 +24,14 @@ def load() -> Entries:
 
 
 def keep(measured: Measured, full: bool) -> None:
-    """Put a row in the place of its older one."""
+    """Replace the entry of a row."""
     entries = load()
     entries.setdefault(measured.row.name, {})[FULL if full else SHORT] = entry(measured, full)
     FILE.write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def entry(measured: Measured, full: bool) -> dict[str, Any]:
-    """Entry to keep of a row that was measured just now."""
+    """Entry for a row just measured."""
     row = measured.row
     return {
         **machine.provenance(list(row.command(full)), f"experiments.{row.program}"),
@@ -44,11 +44,11 @@ def entry(measured: Measured, full: bool) -> dict[str, Any]:
 
 
 def numbers(found: dict[str, Any] | None, row: Row) -> Sequence[Number]:
-    """The figures of an entry in the order of the row's; a figure that it lacks has no value."""
+    """Figures of an entry in the order of the row's; missing ones have no value."""
     known = (found or {}).get("figures", {})
     return [Number(**known.get(figure.path, {"value": None})) for figure in row.figures]
 
 
 def stale(found: dict[str, Any], row: Row) -> bool:
-    """Whether what the figures depend on has changed since their commit, as far as git can say."""
+    """Whether the dependencies of the figures have changed since their commit, as far as git can show."""
     return machine.changed_since(found["commit"], row.depends)

@@ -15,7 +15,7 @@ _WRONG = (WORSE, FAILED)
 
 
 class Line(NamedTuple):
-    """One figure of one row beside the committed one; ``times`` how many times worse it is (below 1: better)."""
+    """One figure of one row beside the committed one; ``times`` is how many times worse it is (below 1: better)."""
 
     row: str
     shown: str
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def judge(measured: Measured, committed: Sequence[Number]) -> list[Line]:
-    """The lines of a row; ``committed`` are its figures of before, in their order, or none."""
+    """The lines of a row; ``committed`` are its earlier figures, in their order, or none."""
     row = measured.row
     if measured.skipped or measured.failed:
         verdict = SKIPPED if measured.skipped else FAILED
@@ -61,10 +61,10 @@ def compare(now: float, before: float, more_is_better: bool) -> float:
 
 
 def verdict_of(times: float) -> str:
-    """Less than a quarter to either side is the same."""
+    """Verdict for a factor: less than a quarter in either direction is the same."""
     return WORSE if times > WORSE_FROM else BETTER if times < 1 / WORSE_FROM else SAME
 
 
 def worst(lines: Sequence[Line]) -> float:
-    """How many times worse the worst of some figures is; a failure is worse than all."""
+    """Factor of the worst of some figures; a failure is worse than all."""
     return max((float("inf") if line.verdict == FAILED else line.times or 0.0 for line in lines), default=0.0)

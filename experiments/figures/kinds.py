@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-LESS, MORE = "less", "more"  #: which is better
+LESS, MORE = "less", "more"  #: the better direction
 
 
 class Bare(NamedTuple):
-    """A reference that ``references`` measure right before and after the row; ``field`` is of what they find."""
+    """A reference measured by ``references`` right before and after the row; ``field`` is in their result."""
 
     what: str
     kind: str
@@ -18,7 +18,7 @@ class Bare(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """A reference that the program measures beside its figure; an empty ``path``: the figure is the ratio to it."""
+    """A reference measured by the program with its figure; an empty ``path``: the figure is the ratio to it."""
 
     what: str
     path: str = ""
@@ -36,14 +36,14 @@ class Figure(NamedTuple):
 
     @property
     def is_ratio(self) -> bool:
-        """Whether the number itself is the ratio to the reference."""
+        """Whether the number is itself the ratio to the reference."""
         return isinstance(self.reference, Inside) and not self.reference.path
 
 
 class Row(NamedTuple):
-    """One row. ``short`` and ``full`` are the two lengths of the same command; ``depends`` are the paths of the tree
-    that its figures depend on; ``failures`` are the names in the answer of what fails the row: why the run does not
-    count, ``missed`` where a missed target counts as well."""
+    """One row. ``short`` and ``full`` are the two lengths of the same command; ``depends`` are paths of the tree that
+    affect its figures; ``failures`` are the names in the answer that fail the row: why the run does not count,
+    ``missed`` if a missed target counts as well."""
 
     name: str
     what: str
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 def find(answer: Any, path: str) -> float | None:
-    """The number at ``a.b + a.c`` of a JSON object; None where one is missing or no number."""
+    """The number at ``a.b + a.c`` of a JSON object; None if one is missing or no number."""
     total = 0.0
     for part in path.split(" + "):
         value = answer

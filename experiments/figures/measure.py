@@ -16,11 +16,11 @@ from experiments.harness import outcome
 from experiments.processes.answers import Lacking, ask
 
 _MOST_TOLD = 8  #: of a run's failures
-_SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the longest that a command may take
+_SHORT_SECONDS, _FULL_SECONDS = 240.0, 2400.0  #: the maximum duration of a command
 
 
 class Number(NamedTuple):
-    """A figure's value, and its reference and the ratio to it where it has one."""
+    """A figure's value, and its reference and the ratio to it, if any."""
 
     value: float | None
     reference: float | None = None
@@ -77,7 +77,7 @@ def _read(row: Row, answer: dict[str, Any], beside: dict[Bare, float], seconds: 
 
 
 def read(figure: Figure, answer: dict[str, Any], beside: dict[Bare, float]) -> Number:
-    """A figure of an answer and its ratio to its reference: ``beside``, in the answer, or the figure itself is one."""
+    """A figure of an answer and its ratio to its reference: ``beside``, in the answer, or the figure itself."""
     value = find(answer, figure.path)
     if value is None or figure.reference is None:
         return Number(value)

@@ -16,21 +16,21 @@ from experiments.figures.table import LONG, ROWS
 ROOT = Path(__file__).resolve().parents[2]
 _BEGIN, _END = "<!-- python -m experiments.figures --write: {} -->", "<!-- end -->"
 _PAPER = 7_680  #: samples/s of the paper's database
-_RERUN = ROOT / "experiments" / "results" / "paper.json"  #: of its design on a machine like ours
+_RERUN = ROOT / "experiments" / "results" / "paper.json"  #: of the paper's design on a machine like ours
 _NOT_AGAIN = "**not measured again since** "
 
 Stale = Callable[[dict[str, Any], Row], bool]
 
 
 class ShownRow(NamedTuple):
-    """A row with the entry that the documents quote."""
+    """A row with the entry quoted in the documents."""
 
     row: Row
     entry: dict[str, Any]
 
 
 def chosen(entries: Entries, rows: Sequence[Row] = (*ROWS, *LONG)) -> list[ShownRow]:
-    """The rows that have been measured, each with its newest entry; of one commit's the full form."""
+    """Measured rows, each with its newest entry; of two for the same commit the full form."""
     found = []
     for row in rows:
         forms = entries.get(row.name, {})
@@ -66,7 +66,7 @@ def _digits(ratio: float) -> str:
 
 
 def machines(found: Sequence[ShownRow]) -> str:
-    """On what the rows were measured."""
+    """The machines on which the rows were measured."""
     by_machine: dict[str, list[str]] = {}
     for row, entry in found:
         by_machine.setdefault(_machine(entry["machine"]), []).append(row.name)
@@ -84,7 +84,7 @@ def _machine(machine: dict[str, Any]) -> str:
 
 
 def times(entries: Entries) -> str:
-    """The saturation beside the paper's two figures."""
+    """Saturation relative to the paper's two figures, as text."""
     found = chosen(entries, [row for row in ROWS if row.name == "saturation-lean"])
     if not found:
         return ""
@@ -112,7 +112,7 @@ def parts(entries: Entries, stale: Stale) -> dict[str, dict[str, str]]:
 
 
 def written(page: str, texts: dict[str, str]) -> str:
-    """A page with its parts replaced. Raises DataError when it has no marks for one."""
+    """A page with its parts replaced. Raises DataError if it has no marks for one."""
     for name, text in texts.items():
         begin = _BEGIN.format(name)
         before, marked, rest = page.partition(begin)
@@ -124,12 +124,12 @@ def written(page: str, texts: dict[str, str]) -> str:
 
 
 def unmarked(page: str) -> str:
-    """A page without the marks of what was not measured again: they come and go with every commit."""
+    """A page without the marks of rows not measured again: they come and go with every commit."""
     return page.replace(_NOT_AGAIN, "")
 
 
 def write(entries: Entries, stale: Stale, root: Path = ROOT) -> list[str]:
-    """Write all pages; those that changed."""
+    """Write all pages; returns those that changed."""
     changed = []
     for name, texts in parts(entries, stale).items():
         before = (root / name).read_text()

@@ -2,8 +2,8 @@
 
 Figures are compared as ratios to them.
 
-Each takes about a second and is measured right before and right after a row, so that whatever else the machine does
-falls on both.
+Each takes about a second and is measured right before and right after a row, so that other load of the machine affects
+both.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def xadd(entities: int, metrics: int) -> dict[str, float]:
 
 
 def numpy_pass(entities: int, metrics: int) -> dict[str, float]:
-    """A moving average of frames that lie in memory, frame by frame, by CPU time."""
+    """A moving average of frames in memory, frame by frame, by CPU time."""
     values = np.random.default_rng(1).random((64, entities, metrics), np.float32)
     mean, done, began = np.zeros((entities, metrics), np.float32), 0, time.process_time()
     while (seconds := time.process_time() - began) < _SECONDS / 2:

@@ -9,7 +9,7 @@ _SHARD = Bare("CPU of a shard for bare XADD of the same frames", "xadd", "cpu_se
 _PASS = Bare("one numpy pass over the same samples", "numpy", "samples_per_second")
 _GET = Inside("a pipelined GET of the same records", "median.reference_milliseconds.p50")
 _PAPER = _SHARD._replace(entities=101, metrics=5)
-_SHIPPED = _SHARD._replace(entities=101, metrics=20)  # of the product's table of VMs
+_SHIPPED = _SHARD._replace(entities=101, metrics=20)  # as in the product's table of VMs
 
 _WIRE = ("acquisition/link", "acquisition/model", "acquisition/shards", "acquisition/wire")
 _FILTER = (*_WIRE, "filters/kernels", "filters/runtime", "filters/worker")

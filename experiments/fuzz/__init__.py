@@ -1,4 +1,4 @@
 """Fuzzing with hostile input: mutations, oracles and guards.
 
-Every case is a function of (seed, kind, number): any one can be repeated alone.
+Every case is a function of (seed, kind, number): each can be repeated alone.
 """

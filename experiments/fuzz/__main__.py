@@ -18,7 +18,7 @@ from experiments.harness import outcome
 from experiments.processes.control import Child, ChildFailed, python
 from experiments.processes.program import program
 
-_SILENCE_SECONDS = 60.0  #: a worker that says nothing for so long hangs inside one call
+_SILENCE_SECONDS = 60.0  #: a worker without output for so long hangs inside one call
 
 _DESCRIPTION = """\
 Mutate captured lines of vmstat and pidstat (bits, cuts, joins, numbers, scripts, NUL, huge fields, other
@@ -72,7 +72,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def again(given: argparse.Namespace) -> int:
-    """One case alone; its exception comes through."""
+    """Run one case alone, without catching its exception."""
     kind, _, number = given.only.partition("/")
     if kind not in KINDS or not number.isdigit():
         raise UsageError(f"--only {given.only!r} is not KIND/NUMBER of {', '.join(KINDS)}")
@@ -81,7 +81,7 @@ def again(given: argparse.Namespace) -> int:
 
 
 def fuzz(given: argparse.Namespace) -> dict[str, Any]:
-    """All kinds one after the other: what each found."""
+    """Run all kinds one after the other; the findings of each."""
     parts: dict[str, Any] = {}
     for kind, target in (("lines", given.lines), ("frames", given.frames), ("fields", given.fields)):
         if target:
@@ -108,7 +108,7 @@ def _in_parallel(kind: str, target: int, given: argparse.Namespace) -> dict[str,
 
 
 def _follow(child: Child, progress: Path, kind: str) -> dict[str, Any]:
-    """A worker's last answer. One that dies or falls silent is a failure of the case that it was at."""
+    """A worker's last answer. If it dies or falls silent, its current case has failed."""
     try:
         while True:
             answer = child.receive(_SILENCE_SECONDS)
@@ -141,7 +141,7 @@ def _summary(answers: list[dict[str, Any]], target: int) -> dict[str, Any]:
 
 
 def text(document: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as text."""
     rows = []
     for kind in (*KINDS, "entries"):
         if kind in document:

@@ -2,12 +2,11 @@
 
 The emulated hosts beside it must not notice.
 
-Real redis-servers, the product's filter as a process, the product's writers. The foreign client adds
-entries with other fields, other types of content, mutated frames, fields of megabytes, hundreds of
-fields; and for a while it puts keys of other types where the filter keeps its own. In some partitions it
-trims streams to nothing and leaves mutated tables, positions and records, and readers read all of it
-meanwhile. At the end the filter process is the same, has read everything, has rejected what is no
-frame, and has lost and changed nothing of the emulated hosts.
+Real redis-servers, the product's filter as a process, the product's writers. The foreign client adds entries with other
+fields, other types of content, mutated frames, fields of megabytes, hundreds of fields; and for a while it replaces the
+filter's keys by keys of other types. In some partitions it trims streams to nothing and writes mutated tables,
+positions and records, and readers read all of it meanwhile. At the end the filter process is the same, has read
+everything, has rejected invalid frames, and has lost or changed no sample of the emulated hosts.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from experiments.harness.pipeline import Pipeline
 KIND = "entries"
 _BURST = 250
 _HUGE_BYTES = 2 << 20
-_HUGE_IN_ALL, _HUGE_EVERY = 256, 50  #: huge entries: so many, to every partition in turn, at most one of 50 entries
+_HUGE_IN_ALL, _HUGE_EVERY = 256, 50  #: number of huge entries, to every partition in turn, at most one of 50 entries
 _SETTLE_SECONDS = 60.0
 _MOST_REJECTED = 1_200  #: of a stream that is cut at about 1,000
 _POISONED = 3
@@ -100,8 +99,8 @@ def _run(parts: Pipeline, seed: int, count: int) -> dict[str, Any]:
 def judged_growth(points: list[tuple[int, int]], count: int, partitions: int) -> dict[str, Any] | None:
     """Growth over the second half of a run; None for a run that is too short.
 
-    Receive buffers are as large as the largest entry of their partition, and none is given back: each partition
-    must have had a huge one by then.
+    Receive buffers are as large as the largest entry of their partition, and never shrink: each partition must have had
+    a huge one by then.
     """
     half = count // 2
     if half < _huge_every(count) * partitions:
@@ -114,7 +113,7 @@ def _huge_every(count: int) -> int:
 
 
 def _divide(layout: Layout, hosts: int) -> list[int]:
-    """The partitions whose streams nobody trims: every entry of a stranger is read there."""
+    """Partitions with untrimmed streams, in which every foreign entry is read."""
     trimmed = _free_tags(layout, hosts)[_POISONED : _POISONED + TRIMMED]
     return [number for number, tag in enumerate(layout.tags) if tag not in trimmed]
 
@@ -128,7 +127,7 @@ def _write(
     numbers: list[int],
     stranger: Stranger,
 ) -> tuple[dict[str, bytes], int]:
-    """Write all entries; the newest entry id by stream, and how many a right reader has to reject."""
+    """Write all entries; the newest entry id by stream, and the number that a correct reader has to reject."""
     newest: dict[str, bytes] = {}
     refused = 0
     pool: list[Any] = []
@@ -151,7 +150,7 @@ def _write(
             if isinstance(reply, bytes):
                 newest[key] = reply
             else:
-                refused -= 1  # a poisoned stream takes no entries
+                refused -= 1  # a poisoned stream accepts no entries
         stranger.act([tag for number, tag in enumerate(layout.tags) if number not in numbers])
         memory.look(min(first + _BURST, count))
         for child in (*parts.filters, *parts.generators):
@@ -168,7 +167,7 @@ def _fields(fields: Any, random: Random) -> list[Any]:
 
 
 def _is_no_frame(fields: list[Any], number: int, partitions: int) -> bool:
-    """Whether an entry has to be rejected; more may be, for their numbers are checked as well."""
+    """Whether an entry has to be rejected; others may be too, as their numbers are checked as well."""
     try:
         return fields[0] != b"f" or keys.partition_of(wire.decode(fields[1]).host, partitions) != number
     except FrameError:
@@ -181,7 +180,7 @@ def _free_tags(layout: Layout, hosts: int) -> list[str]:
 
 
 def _poison(cluster: Cluster, tags: list[str]) -> None:
-    """Keys of other types and other content in partitions of nobody."""
+    """Write keys of other types and content in unused partitions."""
     for tag in tags:
         cluster.call(keys.raw(tag), "SET", keys.raw(tag), "no stream")
         cluster.call(keys.raw(tag), "DEL", keys.applied(tag), keys.commit(tag))
@@ -196,7 +195,7 @@ def _poison(cluster: Cluster, tags: list[str]) -> None:
 
 
 def _recover(parts: Pipeline, layout: Layout, tags: list[str]) -> list[str]:
-    """Take the foreign streams away; a good frame in each partition must then be applied."""
+    """Remove the foreign streams; a good frame in each partition must then be applied."""
     failures = []
     for tag in tags:
         key = keys.raw(tag)
@@ -211,7 +210,7 @@ def _recover(parts: Pipeline, layout: Layout, tags: list[str]) -> list[str]:
 
 
 def _wait_for(parts: Pipeline, newest: dict[str, bytes]) -> list[str]:
-    """Streams whose cursor has not passed their newest foreign entry in time."""
+    """Streams with a cursor that has not passed the newest foreign entry in time."""
     behind = dict(newest)
 
     def passed() -> bool:
@@ -240,7 +239,7 @@ def _number(entry: bytes) -> tuple[int, int]:
 
 
 def _committed(value: bytes | None) -> Commit:
-    """The commit in ``value``; nothing where nothing was committed, or where our own poison lies."""
+    """The commit in ``value``; nothing without a commit, or for our own poison."""
     try:
         return position.decode_commit(value or b"")
     except FrameError:

@@ -1,10 +1,10 @@
 """Field fuzzer: mutated key values through their decoders and users.
 
-Values are tables, positions, commits, accounts, books and records, as strangers may leave them in
-keys; what decoders let pass goes on through ``experiments.fuzz.uses``.
+Values are tables, positions, commits, accounts, books and records, as foreign clients may write them; values accepted
+by decoders go through ``experiments.fuzz.uses``.
 
-A decoder refuses with FrameError or answers what all of them can represent: finite numbers of 64 bits, text that is
-UTF-8. Nothing else may be raised, and what was let pass must come back as the same from its own encoder.
+A decoder refuses with FrameError or returns values that all of them can represent: finite numbers of 64 bits, UTF-8
+text. No other error may be raised, and accepted values must be reproduced by their own encoder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CPU_SECONDS = 5.0
 _WIDE = struct.Struct("<Q")
 _ENDS = (0, 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 _DOUBLES = (0.0, -1.0, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324)
-#: What a stranger may write where JSON has a value.
+#: Replacements for a JSON value.
 _JSON = (
     b"9" * 401, b"-" + b"9" * 401, b"1e999", b"-1e999", b"NaN", b"Infinity", b"-1", b"0", b"18446744073709551616",
     b"null", b"true", b"[]", b"{}", b'""', b'"\\ud800"', b'"\\udfff\\ud800"', b'"a\\u0000b"', b"[[[[[[", b"1e-400",
@@ -56,7 +56,7 @@ class Session(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Counts of what decoders let pass, and of what they refused."""
+    """Counts of values accepted and refused by decoders."""
 
     taken: int
     refused: int
@@ -80,13 +80,13 @@ def dump(case: Session) -> bytes:
 
 
 def run(case: Session) -> Outcome:
-    """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
+    """Raises Unsound, Hang, or any exception of the product: all of them are bugs."""
     with bounded(_CPU_SECONDS):
         taken = sum(USES[field.what](field.data) for field in case.fields)
     return Outcome(taken, len(case.fields) - taken)
 
 
-# -------------------------------------------------------------------- what is mutated
+# -------------------------------------------------------------------- mutations
 
 
 def _mutate(data: bytes, what: str, random: Random) -> bytes:
@@ -113,7 +113,7 @@ def _flip(data: bytes, random: Random) -> bytes:
 
 
 def _other_value(data: bytes, random: Random) -> bytes:
-    """JSON with something else in the place of one of its values."""
+    """JSON with one of its values replaced."""
     starts = [at for at, byte in enumerate(data) if byte in b":,["]
     at = starts[int(random.random() * len(starts))] + 1
     end = at
@@ -123,7 +123,7 @@ def _other_value(data: bytes, random: Random) -> bytes:
 
 
 def _other_number(data: bytes, random: Random) -> bytes:
-    """A field of eight bytes is another number: an end of its type, or NaN."""
+    """Replace a field of eight bytes by another number: a limit of its type, or NaN."""
     made = bytearray(data)
     for _ in range(1 + random.getrandbits(1)):
         at = 8 * int(random.random() * (len(made) // 8))

@@ -1,6 +1,6 @@
 """Frame mutations: bits, lengths, header fields, values and payloads.
 
-Most have a repaired checksum.
+Most of them repair the checksum.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIELDS = tuple(name for name in _OFFSETS if name not in ("magic", "crc"))
 
 
 class Entry(NamedTuple):
-    """One entry of the stream: its fields, and whether a right decoder has to refuse it."""
+    """One entry of the stream: its fields, and whether a correct decoder has to refuse it."""
 
     fields: Any
     broken: bool
@@ -77,7 +77,7 @@ def _mutation(data: bytearray, kind: int, random: Random) -> bytearray:
 
 
 def _overwrite(data: bytearray, field: str, random: Random) -> None:
-    """Another number in one field of the header: an extreme one, or one near to what was there."""
+    """Replace the number in one field of the header: by an extreme one, or one near the original."""
     offset, code = _OFFSETS[field]
     if code[-1] in "fd":
         choice = random.choice(_FLOATS)
@@ -90,7 +90,7 @@ def _overwrite(data: bytearray, field: str, random: Random) -> None:
 
 
 def _other_payload(random: Random, payload: bytes) -> bytes:
-    """JSON of another shape where a table's payload was."""
+    """Replace a table's payload by JSON of another shape."""
     if payload[:1] != b"{":
         return random.randbytes(len(payload))
     old, new = random.choice(_JSON)

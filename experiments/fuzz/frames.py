@@ -1,10 +1,9 @@
 """Frame fuzzer: mutated frames through decoder, filter and archive.
 
-In memory, filter and archive take, sequence, smooth and commit them.
+Filter and archive read, sequence, smooth and commit them in memory.
 
-Some mutations leave the checksum broken: then the decoder must refuse. In the others it is
-repaired, so that they reach what lies behind it. What comes out as VALID must have been sent as
-VALID, be finite, and be the value that was sent.
+Some mutations leave the checksum broken: then the decoder must refuse. In the others it is repaired, so that they reach
+the later steps. A VALID result must have been sent as VALID, be finite, and equal the sent value.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Session(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Frames that were decoded, that were applied, that were refused; VALID samples in the records."""
+    """Numbers of frames decoded, applied, and refused; VALID samples in the records."""
 
     decoded: int
     applied: int
@@ -73,7 +72,7 @@ def session(seed: int, number: int) -> Session:
         else:
             entries.append(Entry([b"f", data], False))
         if entries and random.getrandbits(4) == 0:
-            entries.append(random.choice(entries))  # sent again, now or much later
+            entries.append(random.choice(entries))  # resent, now or much later
     reads = []
     while entries:
         count = 1 + random.getrandbits(3)
@@ -89,7 +88,7 @@ def dump(case: Session) -> bytes:
 
 
 def run(case: Session) -> Outcome:
-    """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
+    """Raises Unsound, Hang, or any exception of the product: all of them are bugs."""
     with bounded(_CPU_SECONDS):
         return _run(case)
 
@@ -132,7 +131,7 @@ def _run(case: Session) -> Outcome:
 
 
 def _decode(entry: Entry) -> Frame | None:
-    """The entry's frame if the decoder takes it. Raises Unsound when it takes a broken one."""
+    """The entry's frame if the decoder accepts it. Raises Unsound if it accepts a broken one."""
     data = entry.fields[1] if isinstance(entry.fields, list) and len(entry.fields) > 1 else None
     if not isinstance(data, bytes):
         return None
@@ -149,7 +148,7 @@ def _decode(entry: Entry) -> Frame | None:
 
 
 def _judge(record: SmoothedRecord, newest: dict[tuple[int, int, int], Frame]) -> int:
-    """The number of VALID samples of a record. Raises Unsound when one of them was not sent as such."""
+    """The number of VALID samples of a record. Raises Unsound if one of them was not sent as such."""
     frame = newest.get((record.host, record.resource_set, record.tick % 3))
     if frame is None or frame.sequence != record.sequence:
         raise Unsound("a record of a frame that was not the newest of its slot")
@@ -173,7 +172,7 @@ def _judge(record: SmoothedRecord, newest: dict[tuple[int, int, int], Frame]) ->
 
 
 def _books(partition: Partition, epochs: dict[tuple[int, int], list[int]]) -> None:
-    """Counts are counts. An epoch that comes back within a read (no probe does that) counts invalid samples twice."""
+    """Check the counts. An epoch repeated within a read (which no probe does) counts invalid samples twice."""
     for key, state in partition.sets.states.items():
         position = state.track.position()
         counts = position._replace(tick=0, wall=0.0, lost_tick=0)
@@ -183,7 +182,7 @@ def _books(partition: Partition, epochs: dict[tuple[int, int], list[int]]) -> No
 
 
 def _records(data: bytes) -> Iterator[SmoothedRecord]:
-    """The smoothed records that the commands of a transaction write."""
+    """The smoothed records written by the commands of a transaction."""
     reader = hiredis.Reader()
     reader.feed(data)
     while command := reader.gets():
@@ -222,7 +221,7 @@ class _Sender:
 
     def _frame(self, kind: int, n: int, m: int) -> Frame:
         wall = 1.7e9 + self._monotonic
-        floor = self._sequence - (self._random.getrandbits(1) if self._sequence > 1 else 0)  # a gap holds nothing up
+        floor = self._sequence - (self._random.getrandbits(1) if self._sequence > 1 else 0)  # a gap blocks nothing
         return Frame(
             kind, 77, self._host, 5, n, m, 1.0, 9, self._sequence, floor, self._made, int(wall), wall, self._monotonic
         )  # fmt: skip

@@ -14,19 +14,19 @@ from typing import Any
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SAMPLE_SECONDS = 0.25
-_SETTLED, _LAST = 0.2, 0.1  #: parts of the run: what comes before is not judged; what is compared with it
+_SETTLED, _LAST = 0.2, 0.1  #: parts of the run: the unjudged beginning, and the end compared with the time after it
 #: Growth that counts: allocators keep arenas of a megabyte.
 _GROWTH, _SPARE_BYTES = 0.02, 2 << 20
 
 
 class Hang(Exception):
-    """An input took longer than it may."""
+    """An input took too long."""
 
 
 @contextmanager
 def bounded(cpu_seconds: float) -> Iterator[None]:
-    """Raises Hang inside the block after so much CPU time of this process (ITIMER_PROF): a busy machine
-    is no hang. What hangs inside one call of C is seen by the parent, which expects progress."""
+    """Raises Hang inside the block after ``cpu_seconds`` of this process (ITIMER_PROF): a busy machine is no
+    hang. A hang inside one C call is detected by the parent, which expects progress."""
 
     def late(_number: int, _frame: FrameType | None) -> None:
         raise Hang(f"more than {cpu_seconds:g} s of CPU time")
@@ -41,7 +41,7 @@ def bounded(cpu_seconds: float) -> Iterator[None]:
 
 
 class MemoryWatch:
-    """RSS over the work that was done; call ``look`` often."""
+    """RSS over the amount of work done; call ``look`` often."""
 
     def __init__(self, pid: int = 0) -> None:
         self._file = Path(f"/proc/{pid or 'self'}/statm")

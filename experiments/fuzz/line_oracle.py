@@ -1,8 +1,8 @@
 """Line oracle: a second, simple reading of lines, to check VALID values.
 
-Independent of ``probes.sources``: own header rule, own number syntax, own table of columns. It does not say
-what must be read, only that a VALID value is what a line says in that column, lies within
-its metric's range, and does not contradict its row.
+Independent of ``probes.sources``: own header rule, own number syntax, own table of columns. It does not define what
+must be read; it only checks that a VALID value is that of a line in its column, is within its metric's range, and does
+not contradict its row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COLOUR = re.compile(rb"\x1b\[(?:(?:(?!\x1b\[)[^m]){0,12}m)?")
 _DATE = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST_LINE = 65536
 _CLOSE = 1e-9
-_TOLERANCE = 0.05 + 1e-6  #: of the check for contradictions, its default
+_TOLERANCE = 0.05 + 1e-6  #: default of the check for contradictions
 
 #: vmstat: column -> metric, factor with -S K
 _VMSTAT = {
@@ -54,15 +54,15 @@ _PIDSTAT = {
 _UNITS = {b"B": 1.0, b"k": 1024.0, b"M": 1024.0**2, b"G": 1024.0**3, b"T": 1024.0**4, b"P": 1024.0**5}
 _IDENTITY = (b"UID", b"USER", b"TGID", b"TID", b"PID")
 _TIME_TOKENS, _USER_TOKENS = 6, 8
-_HEADERS = 6  #: what looks like a header may be a part of a command
+_HEADERS = 6  #: a line like a header may be part of a command
 
 
 class Unsound(Exception):
-    """A VALID value that should not be one: says which, and what the line says."""
+    """A wrong VALID value: the message has it and the line's own value."""
 
 
 class VmstatOracle:
-    """Judges readings of vmstat. ``lines`` are all lines of the session, as the parser gets them."""
+    """Judges readings of vmstat. ``lines`` are all lines of the session, as given to the parser."""
 
     def __init__(self, lines: Sequence[bytes], metrics: Sequence[Metric]) -> None:
         self._lines = lines
@@ -71,7 +71,7 @@ class VmstatOracle:
         self._headers: list[list[bytes]] = []
 
     def judge(self, reading: Reading, fed: int) -> None:
-        """Raises Unsound; ``fed`` is the number of lines that the parser has taken."""
+        """Raises Unsound; ``fed`` is the number of lines given to the parser."""
         del fed
         number = reading.lines[0]
         while self._read < number - 1:
@@ -95,7 +95,7 @@ class VmstatOracle:
         known = sum(token in _VMSTAT for token in tokens)
         if known >= 3 and 2 * known >= len(tokens):
             self._headers = [tokens]
-        elif len(tokens) in _BY_POSITION:  # where no other header is in force
+        elif len(tokens) in _BY_POSITION:  # without another header in force
             self._headers.append(tokens if known else [*list(_VMSTAT)[:17], *tokens[17:]])
 
     def _claims(self, line: bytes) -> dict[str, list[float]]:
@@ -123,7 +123,7 @@ class VmstatOracle:
         if all(name in valid for name in _SHARES):
             total = sum(valid[name] for name in (*_SHARES, _GUEST) if name in valid)
             codes = {metric.name: code for metric, code in zip(self._metrics, reading.codes, strict=True)}
-            known = codes[_GUEST] in (VALID, MISSING)  # guest time that cannot be read may be what is missing
+            known = codes[_GUEST] in (VALID, MISSING)  # unreadable guest time may be the missing part
             if total > 1.0 + _TOLERANCE or (known and total < 1.0 - _TOLERANCE):
                 raise Unsound(f"line {reading.lines[0]}: shares of CPU time add up to {total}, all VALID")
 
@@ -136,20 +136,20 @@ class _Header(NamedTuple):
 
 
 class PidstatOracle:
-    """Judges readings of pidstat: a value must be what some line of the tick says of that pid."""
+    """Judges readings of pidstat: a value must be that of some line of the tick for its pid."""
 
     def __init__(self, lines: Sequence[bytes], metrics: Sequence[Metric]) -> None:
         self._lines = lines
         self._metrics = metrics
         self._read = 0
         self._headers: list[_Header] = []
-        self._certain: list[_Header] = []  #: the newest after a blank line: in force whatever comes after it
+        self._certain: list[_Header] = []  #: the newest after a blank line: in force whatever follows
         self._blank = True
-        self._cores = 0  #: of the reading before: CPUs that left may have been used
+        self._cores = 0  #: of the previous reading: removed CPUs may have been used
         self._claims: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
 
     def judge(self, reading: Reading, fed: int) -> None:
-        """Raises Unsound; ``fed`` is the number of lines that the parser has taken."""
+        """Raises Unsound; ``fed`` is the number of lines given to the parser."""
         while self._read < min(fed, len(self._lines)):
             self._read += 1
             self._look(self._read, self._lines[self._read - 1])
@@ -164,7 +164,7 @@ class PidstatOracle:
             self._contradictions(reading, row)
         self._cores = reading.cores
         oldest = min(reading.lines, default=0)
-        if len(self._claims) > 256:  # what is older belongs to ticks that are over
+        if len(self._claims) > 256:  # older ones belong to past ticks
             kept = {key: [one for one in found if one[0] > oldest] for key, found in self._claims.items()}
             self._claims = defaultdict(list, {key: found for key, found in kept.items() if found})
 
@@ -220,12 +220,12 @@ class PidstatOracle:
 
 
 def check_range(reading: Reading, metrics: Sequence[Metric], row: int, cpus: int) -> None:
-    """Raises Unsound when a VALID value of a row is out of its metric's range, or of its machine's (``cpus``, 0: not
-    known)."""
+    """Raises Unsound if a VALID value of a row is out of its metric's range, or of its machine's (``cpus``, 0:
+    unknown)."""
     seconds = reading.dt if reading.dt > 0 else 1.0
     cores = cpus * 1.05 + 0.02 / seconds + _CLOSE if cpus else float("inf")
     for name, value, metric in _valid_cells(reading, metrics, row):
-        waits = metric.name == "cpu_wait_ratio"  # charged when the wait ends: no bound by cores
+        waits = metric.name == "cpu_wait_ratio"  # charged at the end of the wait: not bounded by cores
         high = min(metric.high, cores) if metric.unit == "cores" and not waits else metric.high
         if not metric.low <= value <= high * (1.0 + _CLOSE):
             raise Unsound(f"line {reading.lines[row]}: {name} is {value!r}, VALID, outside [{metric.low}, {high}]")

@@ -1,6 +1,6 @@
 """Line fuzzer: mutated vmstat and pidstat lines through parsers and checks.
 
-They go through the timeline, and what prints or packs them, as well.
+They also go through the timeline, printing and packing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from probes.tools.pidstat import PidstatParser
 from probes.tools.vmstat import VmstatParser
 
 KIND = "lines"
-_ROWS = 60  #: a capture goes on with rows drawn from itself up to so many lines
-_CAPTURES = (1, 1, 1, 4, 50)  #: per session: a tool that runs on is one parser over many captures
+_ROWS = 60  #: a capture is continued up to this many lines with rows drawn from itself
+_CAPTURES = (1, 1, 1, 4, 50)  #: per session: a tool running for long is one parser over many captures
 _CPU_SECONDS, _CPU_PER_LINE = 2.0, 0.002
 _MACHINE = Machine("fuzzed", 0, 0.0)
 
 
 class Session(NamedTuple):
-    """One case: what a tool is said to have printed, and how many of its lines are mutated."""
+    """One case: the supposed output of a tool, and its number of mutated lines."""
 
     tool: str
     data: bytes
@@ -46,7 +46,7 @@ class Session(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Outcome of a case: lines that were read, rows that came out, their VALID samples and all samples."""
+    """Outcome of a case: lines read, rows returned, their VALID samples and all samples."""
 
     lines: int
     readings: int
@@ -72,12 +72,12 @@ def session(seed: int, number: int) -> Session:
 
 
 def dump(case: Session) -> bytes:
-    """The input, to be saved: ``shardpulse replay`` takes it as it is."""
+    """The input, to be saved: ``shardpulse replay`` takes it unchanged."""
     return case.data
 
 
 def run(case: Session) -> Outcome:
-    """Raises Unsound, Hang, or whatever the product raises: all of them are bugs."""
+    """Raises Unsound, Hang, or any exception of the product: all of them are bugs."""
     lines = case.data.split(b"\n")
     with bounded(_CPU_SECONDS + _CPU_PER_LINE * len(lines)):
         parser: VmstatParser | PidstatParser
@@ -97,7 +97,7 @@ def run(case: Session) -> Outcome:
 
 
 class _Tally:
-    """Counts, and does with readings what the product does: packs them for frames, prints some."""
+    """Counts, and handles readings as the product does: packs them for frames, prints some."""
 
     def __init__(self) -> None:
         self._readings = self._valid = self._samples = 0

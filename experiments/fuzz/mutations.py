@@ -7,7 +7,7 @@ from random import Random
 
 Line = bytes
 
-#: Numbers that no tool prints, or only in trouble: too large, no number, of other scripts, of other formats.
+#: Numbers never printed by a tool, or only in trouble: too large, not a number, in other scripts or formats.
 NUMBERS: tuple[bytes, ...] = (
     b"-1", b"-1.00", b"-0", b"+5", b"0x10", b"1_000", b"1e308", b"1e309", b"-1e309", b"1e-400", b"nan", b"NaN", b"-nan",
     b"inf", b"-inf", b"Infinity", b"4294967295", b"4294967296", b"2147483648", b"18446744073709551615",
@@ -29,7 +29,7 @@ _HUGE = (100, 1000, 70_000)
 
 
 def flip_bits(line: Line, random: Random) -> Line:
-    """One to three bits are others."""
+    """Flip one to three bits."""
     data = bytearray(line)
     for _ in range(1 + random.getrandbits(2) % 3):
         if data:
@@ -38,7 +38,7 @@ def flip_bits(line: Line, random: Random) -> Line:
 
 
 def cut(line: Line, random: Random) -> Line:
-    """The beginning, the end, or both ends of the line are missing."""
+    """Remove the beginning, the end, or both ends of the line."""
     at, kind = int(random.random() * (len(line) + 1)), random.getrandbits(2)
     if kind == 0:
         return line[at:]
@@ -46,12 +46,12 @@ def cut(line: Line, random: Random) -> Line:
 
 
 def blow_up(line: Line, random: Random) -> Line:
-    """One value is another number, or none."""
+    """Replace one value by another number, or none."""
     return _with_token(line, random, lambda _: NUMBERS[int(random.random() * len(NUMBERS))])
 
 
 def scale(line: Line, random: Random) -> Line:
-    """One value has more digits, a sign or another decimal point."""
+    """Give one value more digits, a sign or another decimal point."""
     digits = b"%d" % random.getrandbits(1 + random.getrandbits(6) % 64)
     return _with_token(line, random, lambda token: (token + digits, digits, b"-" + token, digits + b"." + token)[
         random.getrandbits(2)
@@ -59,20 +59,20 @@ def scale(line: Line, random: Random) -> Line:
 
 
 def insert(line: Line, random: Random) -> Line:
-    """A piece of hostile text somewhere."""
+    """Insert a piece of hostile text somewhere."""
     at = int(random.random() * (len(line) + 1))
     return line[:at] + PIECES[int(random.random() * len(PIECES))] + line[at:]
 
 
 def huge(line: Line, random: Random) -> Line:
-    """A field of a hundred to seventy thousand bytes, or as many fields."""
+    """Insert a field of a hundred to seventy thousand bytes, or as many fields."""
     size = _HUGE[0 if random.getrandbits(5) else 1 + random.getrandbits(1)]
     piece = (b"9", b"A", b"1 ", "é".encode())[random.getrandbits(2)]
     return _with_token(line, random, lambda token: token + piece * size)
 
 
 def swap_tokens(line: Line, random: Random) -> Line:
-    """Two columns change places."""
+    """Swap two columns."""
     tokens = line.split()
     if len(tokens) < 2:
         return line[::-1]
@@ -82,7 +82,7 @@ def swap_tokens(line: Line, random: Random) -> Line:
 
 
 def drop_token(line: Line, random: Random) -> Line:
-    """A value less."""
+    """Remove a value."""
     tokens = line.split()
     if tokens:
         del tokens[int(random.random() * len(tokens))]
@@ -90,7 +90,7 @@ def drop_token(line: Line, random: Random) -> Line:
 
 
 def double_token(line: Line, random: Random) -> Line:
-    """A value twice."""
+    """Repeat a value."""
     tokens = line.split()
     if tokens:
         at = int(random.random() * len(tokens))
@@ -99,13 +99,13 @@ def double_token(line: Line, random: Random) -> Line:
 
 
 def commas(line: Line, random: Random) -> Line:
-    """Decimal points as in other locales."""
+    """Use decimal points of other locales."""
     del random
     return line.replace(b".", b",") if b"." in line else line.replace(b",", b".")
 
 
 def garbage(line: Line, random: Random) -> Line:
-    """Other bytes altogether."""
+    """Replace the line by random bytes."""
     return random.randbytes(min(len(line), 200))
 
 
@@ -124,8 +124,8 @@ def mutate(line: Line, random: Random) -> Line:
 
 
 def mutate_capture(lines: Sequence[Line], others: Sequence[Line], random: Random) -> tuple[list[Line], int]:
-    """A capture of which many lines are mutated, joined, doubled, lost, moved, or replaced by lines of
-    ``others`` (other tools, locales and versions); how many lines that are."""
+    """A capture with many lines mutated, joined, doubled, lost, moved, or replaced by lines of ``others`` (other tools,
+    locales and versions); the number of these lines."""
     rate = (0.2, 0.6, 0.9, 1.0)[random.getrandbits(2)]
     head = 0 if random.getrandbits(2) == 0 else _head(lines)  # mostly the header stays readable
     made: list[Line] = list(lines[:head])
@@ -152,7 +152,7 @@ def mutate_capture(lines: Sequence[Line], others: Sequence[Line], random: Random
 
 
 def _head(lines: Sequence[Line]) -> int:
-    """Lines up to and with the first that names columns."""
+    """Number of lines up to and including the first with column names."""
     known = (b"PID", b"swpd", b"%usr")
     return next((number + 1 for number, line in enumerate(lines) if any(word in line for word in known)), 1)
 

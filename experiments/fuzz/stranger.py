@@ -15,12 +15,12 @@ from acquisition.wire.layout import Layout
 from experiments.fuzz import fields, tellings
 from filters.documents.encoding import encode
 
-TRIMMED = 3  #: partitions in which that happens
+TRIMMED = 3  #: partitions affected
 _EACH = 8  #: fields of a partition at a time
 
 
 class Stranger:
-    """Acts in the partitions that it is given, and reads everything as readers do: whatever these raise comes out."""
+    """Acts in the given partitions, and reads everything as readers do; their exceptions are passed on."""
 
     def __init__(self, cluster: Cluster, layout: Layout, random: Random) -> None:
         self._cluster = cluster
@@ -46,7 +46,7 @@ class Stranger:
         encode([row._asdict() for row in registered.read_archived(self._cluster, self._layout).values()])
 
     def _left(self, tag: str, field: fields.Field) -> tuple[str, tuple[Any, ...]]:
-        """The command that leaves a field with some host of the partition."""
+        """The command that writes a field of some host of the partition."""
         number = self._layout.tags.index(tag)
         host, resource_set = number + self._layout.partitions * self._random.getrandbits(2), self._random.getrandbits(2)
         member = keys.member(host, resource_set)

@@ -1,7 +1,7 @@
 """Event fuzzer: mutated event state and events, through services and archive.
 
-They are fields of ``told:{tag}`` and entries of ``events:{tag}``, through the services that report
-what they see and through the archiver that reads it.
+They are fields of ``told:{tag}`` and entries of ``events:{tag}``, through the reporting services and the archiver that
+reads their events.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _HOT, _COOL, _BLIND = _seen(0.99), _seen(0.2), _seen(0.0, "no host can be seen")
 
 
 class _Shards:
-    """Shards in which one field was left in every partition; what they receive goes over the wire."""
+    """Shards with one field written in every partition; received commands are encoded as for the wire."""
 
     def __init__(self, field: Sequence[bytes]) -> None:
         self._replies = {"HGETALL": list(field), "GET": layout.encode(_LAYOUT).encode()}
 
     def gather(self, commands: Sequence[Command]) -> list[Any]:
-        """Replies: what was left where a hash is read, the layout for its copies, 1 for reported events."""
+        """Replies: the written field if a hash is read, the layout for its copies, 1 for reported events."""
         for _, command in commands:
             pack(command)
         return [self._replies.get(command[0], 1) for _, command in commands]
@@ -78,7 +78,7 @@ def make_event(random: Random) -> bytes:
 
 
 def mutate(data: bytes, random: Random) -> bytes:
-    """One of the words is another one, or something else is in its middle."""
+    """Replace one of the words, or insert something in its middle."""
     words = data.split(_END)
     at = int(random.random() * len(words))
     other = random.choice(_BYTES)
@@ -88,7 +88,7 @@ def mutate(data: bytes, random: Random) -> bytes:
 
 
 def left(tag: str, what: str, data: bytes) -> Command:
-    """The command that leaves it in the keys of a partition."""
+    """The command that writes it to the keys of a partition."""
     words = data.split(_END)
     if what == TOLD:
         return keys.told(tag), ("HSET", keys.told(tag), words[0], words[-1])
@@ -96,7 +96,7 @@ def left(tag: str, what: str, data: bytes) -> Command:
 
 
 def use_told(data: bytes) -> bool:
-    """A service that starts, sees a hot host, then that it is cool, then nobody, reports each of them."""
+    """Check that a service that starts, sees a hot host, then a cool one, then none, reports each of them."""
     name, _, state = data.partition(_END)
     recorder, shards = EventRecorder(), _Shards((name, state))
     news = [recorder.record(shards, seen, _NOW + at) for at, seen in enumerate((_COOL, _HOT, _COOL, _BLIND, _COOL))]  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def use_told(data: bytes) -> bool:
 
 
 def use_event(data: bytes) -> bool:
-    """Check an event of which the archiver makes rows; False where it takes none."""
+    """Check an event for which the archiver makes rows; False if it makes none."""
     found = _happened((b"1700000000000-0", data.split(_END)))
     if found is None:
         return False
@@ -128,7 +128,7 @@ def _texts(value: Any) -> list[Any]:
 
 
 def _is_stored(text: str) -> bool:
-    """Neither with NUL nor with half of a pair of surrogates."""
+    """Whether a text has neither NUL nor half of a surrogate pair."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:

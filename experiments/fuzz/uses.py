@@ -1,7 +1,7 @@
 """Uses of decoded values: sequence rule, books, names, blocks, documents.
 
-Each use takes the bytes of a key as somebody may have left them, and says whether its decoder took them. It raises
-Unsound, or whatever the product raises: both are bugs.
+Each use takes the bytes of a key, as any client may have written them, and returns whether its decoder accepted them.
+It raises Unsound, or any exception of the product: both are bugs.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ USES: Mapping[str, Callable[[bytes], bool]] = {
 
 
 def _count_on(track: Track) -> None:
-    """Frames come, from the next one and from a new epoch, with counts that leap; what was counted never gets less."""
+    """Feed frames, the next one and one of a new epoch, with leaps in their counts; counts never decrease."""
     for epoch in (track.epoch, track.epoch ^ 1):
         for made in (frame.MOST_COUNTED - 1, 0, frame.MOST_COUNTED - 1, 5):
             number = track.sequence + 2
@@ -176,5 +176,5 @@ def _count_on(track: Track) -> None:
 
 
 def _told(value: Any) -> None:
-    """Programs and people must be able to read it."""
+    """Check that programs and people can read it."""
     msgspec.json.encode(value)

@@ -2,9 +2,9 @@
 
     python -m experiments.fuzz.worker     (orders and answers as JSON lines on stdin and stdout)
 
-The order: ``{kind, seed, share, of, target, progress_file, failures}``. Answers: ``{"done", ...}`` about
-once a second, the last one with ``"finished": true``. The number of the case in work stands in the
-progress file, so that a case that kills or hangs the process can be named.
+The order: ``{kind, seed, share, of, target, progress_file, failures}``. Answers: ``{"done", ...}`` about once a second,
+the last one with ``"finished": true``. The number of the current case is in the progress file, so that a case that
+kills or hangs the process can be identified.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
         began = time.process_time()
         try:
             counts.update(kind.run(case)._asdict())
-        except Exception as error:  # whatever it is: it should not have come out
+        except Exception as error:  # any exception here is a failure
             failures.append(_failure(order, kind, case, number, error))
         slowest = max(slowest, (time.process_time() - began, number))
         done += case.mutated
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _failure(order: dict[str, Any], kind: ModuleType, case: Any, number: int, error: Exception) -> dict[str, Any]:
-    """Failure, with the input saved."""
+    """A failure, with its input saved."""
     directory = Path(order["failures"])
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{order['kind']}-seed{order['seed']}-case{number}.txt"

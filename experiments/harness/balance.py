@@ -15,13 +15,13 @@ _MOST_FAULTS = 10
 
 
 def read(cluster: Cluster) -> Books:
-    """The books as they are now."""
+    """Current counts of all hosts."""
     return books.read(cluster, read_layout(cluster))
 
 
 def balance(found: Books, made: int) -> dict[str, Any]:
-    """The figures of books after the drain. ``made`` samples were counted by the generator; what was not applied
-    is lost, and so is what is still pending now."""
+    """Figures of the counts after the drain. ``made`` samples were counted by the generator; samples not applied are
+    lost, including those still pending now."""
     totals = books.totals(found.accounts)
     return {
         "samples_made": made,
@@ -47,12 +47,12 @@ def of_hosts(accounts: Iterable[Account], hosts: range) -> list[Account]:
 
 
 def incomplete(found: Books) -> set[int]:
-    """The numbers of the hosts of which not everything that was made is known to be applied."""
+    """Numbers of the hosts with samples made but not known to be applied."""
     return {each.host for each in found.accounts if not each.balanced or each.before + each.applied < each.made}
 
 
 def problems(figures: dict[str, Any], overload: bool) -> list[str]:
-    """Problems of a run by the books; losses do not count when overload is what is measured."""
+    """Problems of a run by its counts; losses are no problem in a measurement of overload."""
     found = []
     if figures["samples_duplicated"]:
         found.append(f"{figures['samples_duplicated']} samples were applied twice")

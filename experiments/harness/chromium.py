@@ -1,8 +1,8 @@
 """Headless Chromium, driven by the DevTools protocol over a pipe.
 
-It needs no port, no driver, and nothing to install but itself.
+It needs no port, no driver, and no installation except itself.
 
-Protocol: https://chromedevtools.github.io/devtools-protocol/; messages are JSON that end with a NUL byte.
+Protocol: https://chromedevtools.github.io/devtools-protocol/; messages are JSON terminated by a NUL byte.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "A
 
 class Page:
     """One page. ``problems`` are console errors, exceptions and reports of the browser (as of the security policy);
-    ``requests`` are the addresses that it asked for.
+    ``requests`` are the addresses that it requested.
 
     Chromium drops every request under way when a network interface of the machine comes or goes. That is no problem
     of the page: ``open`` loads it again.
@@ -56,7 +56,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> Any:
-        """The result of one command. Raises UnavailableError when the browser is gone or refuses it."""
+        """The result of one command. Raises UnavailableError if the browser is gone or refuses it."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -91,7 +91,7 @@ class Page:
         return value
 
     def open(self, url: str) -> None:
-        """Go to an address, and again while the machine's network changed meanwhile."""
+        """Go to an address, and repeat that if the machine's network changed meanwhile."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             before = self._interruptions
@@ -111,7 +111,7 @@ class Page:
             self.call("Input.dispatchKeyEvent", type="keyUp", **known)
 
     def media(self, scheme: str) -> None:
-        """Set the colour scheme that the system prefers: ``dark`` or ``light``."""
+        """Set the system's preferred colour scheme: ``dark`` or ``light``."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def size(self, width: int, height: int) -> None:
@@ -159,7 +159,7 @@ class Page:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Page]:
-    """A page of a browser of its own, which ends with the block. Raises UnavailableError without Chromium."""
+    """A page in a browser of its own, which ends with the block. Raises UnavailableError without Chromium."""
     if (program := needs.browser()) is None:
         raise UnavailableError(needs.chromium())
     with tempfile.TemporaryDirectory(prefix="shardpulse-", ignore_cleanup_errors=True) as profile:
@@ -167,14 +167,14 @@ def chromium() -> Iterator[Page]:
         try:
             yield Page(reader, writer)
         finally:
-            os.close(writer)  # it ends when nobody commands it any more
+            os.close(writer)  # it ends when its command pipe is closed
             os.close(reader)
             _end(pid)
 
 
 def _start(program: str, profile: str) -> tuple[int, int, int]:
     commands, answers = os.pipe(), os.pipe()
-    # above 3 and 4, which the browser reads and writes
+    # above 3 and 4, used by the browser to read and write
     ours, theirs = fcntl.fcntl(commands[0], fcntl.F_DUPFD, 10), fcntl.fcntl(answers[1], fcntl.F_DUPFD, 10)
     null = os.open(os.devnull, os.O_RDWR)
     actions = [
@@ -199,4 +199,4 @@ def _end(pid: int) -> None:
             break
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)  # children that outlived it
+        os.killpg(pid, signal.SIGKILL)  # its surviving children

@@ -39,7 +39,7 @@ class Watched(NamedTuple):
 
 
 class Watch:
-    """Polls the positions of ``hosts`` (numbers) and measures what is new."""
+    """Polls the positions of ``hosts`` (numbers) and measures new ones."""
 
     def __init__(self, cluster: Cluster, layout: Layout, hosts: list[int], resource_set: int) -> None:
         self._cluster = cluster
@@ -52,7 +52,7 @@ class Watch:
         self.unreadable = 0
 
     def poll(self) -> None:
-        """One reading of the positions, and of the records that are new."""
+        """Read the positions once, and the new records."""
         told, self._told = self._told, self._cluster.gather(self._batch)
         wanted: list[tuple[Member, int]] = []
         for watched, before, reply in zip(self._watched, told, self._told, strict=True):
@@ -99,7 +99,7 @@ def _by_partition(layout: Layout, hosts: list[int], resource_set: int) -> list[W
 
 def main() -> None:
     """First order ``{shards, credentials, hosts, resource_set, poll_seconds}``, answered with ``{ready}``;
-    ``{do: "begin"}`` forgets what was measured; ``{do: "end"}`` is answered with the figures."""
+    ``{do: "begin"}`` discards earlier measurements; ``{do: "end"}`` is answered with the figures."""
     orders = Orders()
     task = orders.wait()
     cluster = Cluster([parse_address(text) for text in task["shards"]], Credentials(*task["credentials"]))

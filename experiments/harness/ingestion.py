@@ -16,7 +16,7 @@ from experiments.harness.verification import Verdict
 
 
 def measure(options: Options) -> dict[str, Any]:
-    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    """One run on fresh shards. Raises ShardpulseError if a part does not start, or ends."""
     with tempfile.TemporaryDirectory(prefix="shardpulse-ingest-") as name:
         directory = Path(name)
         with pipeline.running(options, directory) as parts:
@@ -103,16 +103,15 @@ def _rounded(values: dict[str, float]) -> dict[str, float]:
 def what_failed(
     options: Options, figures: dict[str, Any], reports: list[dict[str, Any]], verdict: Verdict, incomplete: set[int]
 ) -> list[str]:
-    """Why a run does not count, causes before what follows from them; empty when it does.
-
-    ``incomplete`` are the hosts whose values cannot be those of the model, by their books.
+    """Why a run does not count, causes before consequences; empty if it does. ``incomplete`` are the hosts with values
+    that cannot match the model, by their counts.
     """
     found = []
     if not all(report["drained"] for report in reports):
         pending = figures["samples_pending"]
         found.append(f"not everything was smoothed within {options.drain_seconds:g} s: {pending:,} samples are pending")
     errors = {name: count for name, count in sorted(_sum_accounts(reports).items()) if name.startswith("error_")}
-    if any(errors.values()) and (options.lean or found):  # whole writers send again what an error has cost
+    if any(errors.values()) and (options.lean or found):  # whole writers resend frames lost by an error
         told = ", ".join(f"{count:,} x {name.removeprefix('error_')}" for name, count in errors.items() if count)
         found.append(f"emulated hosts were refused: {told}")
     found += balance.problems(figures, options.overload)

@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def interval(ratios: Sequence[float]) -> Interval:
-    """Of two ratios at least; of more than 15 the quantile of 15, which makes it a little wider."""
+    """The interval for two ratios or more; above 15 it uses the quantile of 15, which makes it a little wider."""
     mean = statistics.fmean(ratios)
     half = _T[min(len(ratios) - 1, len(_T)) - 1] * statistics.stdev(ratios) / len(ratios) ** 0.5
     return Interval(round(mean, 4), round(mean - half, 4), round(mean + half, 4))

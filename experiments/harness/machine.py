@@ -23,7 +23,7 @@ _PACKAGES = ("numpy", "hiredis", "redis", "msgspec")
 
 
 def describe() -> dict[str, Any]:
-    """Machine and versions as a JSON object; what cannot be found out is an empty string."""
+    """Machine and versions as a JSON object; unknown values are empty strings."""
     return {
         "cpu": _first_value("/proc/cpuinfo", "model name"),
         "cores": len(os.sched_getaffinity(0)),
@@ -39,8 +39,7 @@ def describe() -> dict[str, Any]:
 
 
 def server() -> str:
-    """Name and version of the server that every shard of a run is started from, such as ``Redis 7.0.15``; empty where
-    there is none."""
+    """Name and version of the server used for every shard of a run, such as ``Redis 7.0.15``; empty without one."""
     try:
         return redis_binary.find().name
     except UnavailableError:
@@ -58,25 +57,25 @@ def provenance(argv: list[str], program: str) -> dict[str, str]:
 
 
 def commit(root: Path = _ROOT) -> str:
-    """The commit of the checkout, with ``+changes`` when it has some; empty outside one."""
+    """The commit of the checkout, with ``+changes`` if it has some; empty outside one."""
     head = _git(root, "rev-parse", "HEAD")
     return f"{head}+changes" if head and changed(root) else head or ""
 
 
 def changed(root: Path = _ROOT) -> bool:
-    """Whether a file of the checkout differs from its commit or is not in it; results and pages change no figure."""
+    """Whether a file of the checkout differs from its commit or is not in it; results and pages affect no figure."""
     return bool(_git(root, "status", "--porcelain", "--", ".", ":!experiments/results", ":!*.md"))
 
 
 def state(root: Path = _ROOT) -> str:
-    """The commit with a digest of what differs from it in files that it has; empty outside a checkout."""
+    """The commit with a digest of changes to its files; empty outside a checkout."""
     changes = _git(root, "diff", "HEAD", "--", ".", ":!experiments/results", ":!*.md") or ""
     return f"{_git(root, 'rev-parse', 'HEAD') or ''}{hashlib.sha256(changes.encode()).hexdigest() if changes else ''}"
 
 
 def changed_since(earlier: str, paths: Sequence[str], root: Path = _ROOT) -> bool:
-    """Whether one of the paths was changed by a commit after that one, or that is unknown, as the repository does not
-    keep it; False outside a repository and in a part of one."""
+    """Whether a commit after that one changed one of the paths, or the repository lacks that commit; False outside a
+    repository and in a part of one."""
     later = _git(root, "log", "--format=%h", "-1", f"{earlier}..", "--", *paths)
     if later is None:
         return _git(root, "rev-parse", "--is-shallow-repository") == "false"
@@ -84,7 +83,7 @@ def changed_since(earlier: str, paths: Sequence[str], root: Path = _ROOT) -> boo
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """Output of git; None outside a checkout, or when it fails."""
+    """Output of git; None outside a checkout, or if it fails."""
     command = ["git", "--no-optional-locks", "-C", str(root), *arguments]  # a lock would outlive a signal
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -94,7 +93,7 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def package(name: str) -> str:
-    """Version of a Python package; empty where it is not installed."""
+    """Version of a Python package; empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

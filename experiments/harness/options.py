@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 
 from experiments.emulation.workload import Workload
 
-#: What hosts of the closed loop say that lies between two frames: what real ones say, so that windows and counts are of
-#: as many ticks as theirs.
+#: Interval between two frames in the closed loop, as stated by its hosts: that of real ones, so that windows and counts
+#: have as many ticks as theirs.
 _CLOSED_LOOP_INTERVAL = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """One benchmark run; ``rate`` 0 is the closed loop. Hosts begin one after the other, over ``joining_seconds``;
-    ``inputs`` are a name of ``pipeline.INPUTS``; with ``tls`` shards speak TLS only, and each part is a user of its
-    own."""
+    ``inputs`` are a name of ``pipeline.INPUTS``; with ``tls`` shards speak TLS only, and each part has its own user."""
 
     hosts: int = 100
     entities: int = 101
@@ -64,14 +63,14 @@ class Options:
 
     @property
     def outstanding(self) -> int:
-        """Frames of a host that may be on their way at most, in the closed loop: more than two cores smooth in the time
-        for which ``experiments.emulation.allowance`` lets frames wait. It bounds what a host keeps in memory."""
+        """Maximum frames of a host in flight in the closed loop: more than two cores smooth in the time that
+        ``experiments.emulation.allowance`` lets frames wait. It bounds the memory of a host."""
         in_all = 20_000 if self.workload.samples_per_frame < 300 else 12_000
         return self.outstanding_frames or max(4, min(256, in_all // self.hosts))
 
     @property
     def held_frames(self) -> int:
-        """Frames that an emulated outbox holds: what may be outstanding and some more."""
+        """Capacity of an emulated outbox in frames: the outstanding ones and some more."""
         if self.closed_loop:
             return self.outstanding + 16
         return max(8, round(self.held_seconds * self.rate))

@@ -16,7 +16,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 Value = TypeVar("Value")
 
 
-#: Options that many programs have: what they stand for, and what their help says.
+#: Options common to many programs: their metavariables and help texts.
 _COMMON = {
     "hosts": ("N", "emulated hosts, one connection each"),
     "entities": ("N", "rows of a frame: the host and its VMs"),
@@ -36,8 +36,8 @@ exit codes: 0 done, and everything is as it must be, 1 not so: the last lines sa
 def parser(
     experiment: str, description: str, examples: str, saved: str = "NAME.json", **common: float
 ) -> argparse.ArgumentParser:
-    """The command line of ``python -m experiments.EXPERIMENT``, with ``--json`` and ``--save``, of which ``saved`` says
-    in words what it writes, and the ``common`` options with their defaults."""
+    """The command line of ``python -m experiments.EXPERIMENT``, with ``--json`` and ``--save`` (``saved`` describes the
+    files it writes), and the ``common`` options with their defaults."""
     made = bare_parser(experiment, description, examples + _EXIT_CODES)
     made.add_argument("--json", action="store_true", help="print one JSON document")
     made.add_argument("--save", metavar="NAME", help=f"write {saved} to experiments/results as well")
@@ -58,7 +58,7 @@ def add_archive(made: argparse.ArgumentParser) -> None:
 
 
 def bare_parser(experiment: str, description: str | None, examples: str = "") -> argparse.ArgumentParser:
-    """The same without any option."""
+    """A parser without any option."""
     return argparse.ArgumentParser(
         prog=f"python -m experiments.{experiment}",
         description=description,
@@ -68,13 +68,13 @@ def bare_parser(experiment: str, description: str | None, examples: str = "") ->
 
 
 def filled(kind: Callable[..., Value], given: argparse.Namespace) -> Value:
-    """A value of a class whose fields have the names of options; fields that are no option keep their default."""
+    """A value of a class with fields named as options; fields without an option keep their default."""
     fields = inspect.signature(kind).parameters
     return kind(**{name: value for name, value in vars(given).items() if name in fields})
 
 
 def require_positive(given: argparse.Namespace, *names: str) -> None:
-    """Raises UsageError that names the first of these options that is not above zero."""
+    """Raises UsageError naming the first of these options that is not above zero."""
     for name in names:
         if getattr(given, name) <= 0:
             raise UsageError(f"--{name.replace('_', '-')} must be positive")
@@ -83,8 +83,8 @@ def require_positive(given: argparse.Namespace, *names: str) -> None:
 def document(
     experiment: str, argv: list[str], failures: list[str], figures: Mapping[str, Any], missed: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Document of what was measured, with its origin; it has passed if there are no ``failures``, for which it does not
-    count, and no targets were ``missed``."""
+    """Document of a measurement, with its origin; it has passed without ``failures``, which invalidate it, and without
+    ``missed`` targets."""
     return {
         **machine.provenance(argv, f"experiments.{experiment}"),
         "machine": machine.describe(),
@@ -96,7 +96,7 @@ def document(
 
 
 def first(reasons: Sequence[object], most: int) -> list[str]:
-    """The first of many reasons, in words, and how many more there are."""
+    """The first of many reasons, in words, and the number of others."""
     told, more = [str(reason) for reason in reasons[:most]], len(reasons) - most
     return [*told, f"and {more} more"] if more > 0 else told
 
@@ -104,8 +104,8 @@ def first(reasons: Sequence[object], most: int) -> list[str]:
 def conclude(
     document: Mapping[str, Any], given: argparse.Namespace, text: Callable[[dict[str, Any]], list[str]] | None = None
 ) -> int:
-    """Save a document where ``--save`` and ``--archive`` say so, print it, or for people what ``text`` makes of it,
-    with where it comes from and why it has not passed, and answer the exit code that its ``passed`` means."""
+    """Save a document as requested by ``--save`` and ``--archive``, print it, as JSON or as the text made by ``text``
+    with its origin and why it has not passed, and return the exit code for its ``passed``."""
     if given.save:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{given.save}.json").write_text(json.dumps(document, indent=1) + "\n")

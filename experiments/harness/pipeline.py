@@ -32,16 +32,16 @@ _READY_SECONDS = 180.0
 _ANSWER_SECONDS = 30.0
 _CLIENTS_FOR_OTHERS = 512  #: connections to a shard beside those of emulated hosts
 _HOSTS_PER_GENERATOR = 15_000
-#: Seconds between two readings of a host in the closed loop, of whole writers and of lean hosts: what it does not know
-#: to be smoothed counts as on its way. A hundred whole writers that ask ten times a second cost a fifth of the rate.
+#: Seconds between two readings of a host in the closed loop, of whole writers and of lean hosts: frames not known to be
+#: smoothed count as in flight. A hundred whole writers that read ten times a second cost a fifth of the rate.
 _CLOSED_LOOP_POSITIONS, _LEAN_POSITIONS = 0.25, 0.1
 
-#: Which decision inputs the filter keeps -> its configuration: as the product ships, none, and everything for VMs too.
+#: Decision inputs kept by the filter -> its configuration: as shipped, none, and everything for VMs too.
 INPUTS = {"shipped": "", "off": "enabled = false\n", "full": 'order_statistics = ["*"]\n'}
 
 
 class Moment(NamedTuple):
-    """Everything that grows, read at nearly one moment."""
+    """All growing counts, read at nearly one moment."""
 
     offered: Counts
     shards: shard_counts.ShardCounts
@@ -79,7 +79,7 @@ class Pipeline:
         }
 
     def run(self, seconds: float) -> None:
-        """Wait while the pipeline works. Raises ChildFailed as soon as a part has ended."""
+        """Let the pipeline work for ``seconds``. Raises ChildFailed as soon as a part has ended."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.5))
@@ -92,11 +92,11 @@ class Pipeline:
             child.send({"do": do, **order})
 
     def measure_freshness(self) -> None:
-        """Have the reader's measurements count from now on."""
+        """Restart the reader's measurements."""
         self.reader.send({"do": "begin"})
 
     def freshness(self) -> dict[str, Any]:
-        """Figures that the reader has measured since."""
+        """Figures measured by the reader since then."""
         self.reader.send({"do": "end"})
         return self.reader.receive(_ANSWER_SECONDS)
 
@@ -108,7 +108,7 @@ class Pipeline:
         return Moment(offered, shard_counts.read(self.cluster), read, each)
 
     def offered(self) -> Counts:
-        """Counts of all that generators have made."""
+        """Counts of frames and samples made by all generators."""
         self.tell("mark")
         return _add([Counts(**child.receive(_ANSWER_SECONDS)) for child in self.generators])
 
@@ -118,8 +118,8 @@ class Pipeline:
         return [child.receive(self.options.drain_seconds + _ANSWER_SECONDS) for child in self.generators]
 
     def verify(self, reports: Sequence[dict[str, Any]]) -> tuple[float, Verdict]:
-        """Read everything as ``latest`` and compare it with the scalar model; also how long that reading took.
-        ``reports`` are those of ``finish``: they say when the chosen hosts made their frames."""
+        """Read everything as ``latest`` and compare it with the scalar model; also returns the duration of that
+        reading. ``reports`` are those of ``finish``: they have the times of the chosen hosts' frames."""
         logs = {int(host): times for report in reports for host, times in report["logs"].items()}
         began = time.monotonic()
         blocks = SnapshotReader(self.cluster).latest().blocks
@@ -166,7 +166,7 @@ def running(options: Options, directory: Path) -> Iterator[Pipeline]:
 
 
 def profiles(options: Options, directory: Path) -> dict[str, Any]:
-    """The profiles that the parts wrote, by role; call after they have ended."""
+    """Profiles written by the parts, by role; call after they have ended."""
     found = {}
     for role, count in (("generator", len(_shares(options))), ("filter", options.filters)):
         for number in range(count):
@@ -209,13 +209,13 @@ def _filter_command(options: Options, directory: Path, config: str, addresses: S
 
 
 def _shares(options: Options) -> list[tuple[int, int]]:
-    """The hosts of each generator, as ranges."""
+    """Hosts of each generator, as ranges."""
     count = options.generators or -(-options.hosts // _HOSTS_PER_GENERATOR)
     return [(options.hosts * i // count, options.hosts * (i + 1) // count) for i in range(count)]
 
 
 def generator_task(options: Options, addresses: Sequence[str], share: tuple[int, int], profile: Path) -> dict[str, Any]:
-    """The first order of a generator with the hosts of ``share``; ``profile`` is where it writes its profile."""
+    """The first order of a generator with the hosts of ``share``; ``profile`` is the path of its profile."""
     workload = options.workload
     return {
         "workload": workload._asdict(),
@@ -236,7 +236,7 @@ def generator_task(options: Options, addresses: Sequence[str], share: tuple[int,
 
 
 def loop_positions(options: Options) -> float:
-    """How often a host of the closed loop asks what is smoothed, in seconds."""
+    """Interval in seconds at which a host of the closed loop reads its position."""
     return _LEAN_POSITIONS if options.lean else _CLOSED_LOOP_POSITIONS
 
 

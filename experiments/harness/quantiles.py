@@ -20,8 +20,8 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def medians(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The median of every number in JSON objects of one shape, nested ones included; what is no
-    number is taken from the first."""
+    """The median of every number in JSON objects of one shape, nested ones included; other values are taken from the
+    first."""
     return {key: _median([document.get(key) for document in documents]) for key in documents[0]}
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from acquisition.errors import UsageError
 
-_BEGAN = time.time()  #: of this program, as far as a run is concerned
+_BEGAN = time.time()  #: start of this program, and so of its run
 
 
 def place(text: str) -> str:
-    """The URL of an ``--archive`` option, looked at before hours are spent. Raises ArgumentTypeError."""
+    """The URL of an ``--archive`` option, checked before hours are spent. Raises ArgumentTypeError."""
     from filters.archive.database.engine import parse_url
 
     try:
@@ -28,7 +28,7 @@ def place(text: str) -> str:
 
 
 def keep(url: str, document: Mapping[str, Any]) -> None:
-    """Write a document of ``outcome`` as a run. A file is made where there is none. Raises ArchiveError."""
+    """Write a document of ``outcome`` as a run. A missing file is created. Raises ArchiveError."""
     from filters.archive.database.engine import make_engine, parse_url, told
     from filters.archive.database.migrating import migrate
     from filters.archive.database.store import open_store

@@ -17,7 +17,7 @@ from acquisition.model.codes import NAN
 
 
 class Observation(NamedTuple):
-    """One sample as a frame carries it; ``monotonic`` in seconds."""
+    """One sample as in a frame; ``monotonic`` in seconds."""
 
     monotonic: float
     value: float
@@ -38,7 +38,7 @@ class State(NamedTuple):
 def step(state: State, seen: Observation, tau: float) -> State:
     """The state after one observation. ``tau`` is the time constant in seconds.
 
-    Raises ValueError when a valid observation is not later than the last valid one.
+    Raises ValueError if a valid observation is not later than the last valid one.
     """
     if seen.code & validity.CODE_MASK:
         return state._replace(last=seen.value, code=seen.code)

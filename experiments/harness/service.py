@@ -28,7 +28,7 @@ class Service:
         self.port = port
 
     def url(self, path: str) -> str:
-        """Where a path is."""
+        """The URL of a path."""
         return f"http://127.0.0.1:{self.port}{path}"
 
     def ask(self, path: str) -> Any:
@@ -40,7 +40,7 @@ class Service:
             return json.loads(body) if answer.status == 200 else None
 
     def wait_for(self, hosts: int, hot: int, seconds: float = _READY_SECONDS) -> None:
-        """Until so many hosts are there and judged. Raises UnavailableError when that takes too long."""
+        """Wait until this number of hosts is listed and judged. Raises UnavailableError if that takes too long."""
 
         def judged() -> bool:
             found = self.ask("/v1/hot") or {"hosts": None}
@@ -62,7 +62,7 @@ def serving(addresses: Sequence[object], directory: Path, core: int) -> Iterator
     command = product("serve", config, addresses)
     with subprocess.Popen(lifeline.tied(command), stdout=subprocess.PIPE, text=True) as process:
         try:
-            os.sched_setaffinity(process.pid, {core})  # before it has threads: they inherit it
+            os.sched_setaffinity(process.pid, {core})  # before it has threads, which inherit it
             assert process.stdout is not None
             line = process.stdout.readline()
             if not line:

@@ -14,9 +14,8 @@ from acquisition.wire.position import Position
 
 
 class ShardCounts(NamedTuple):
-    """Sums over all shards. ``stored_frames`` are successful XADD calls (tables and frames that
-    were sent again included), ``received_bytes`` what the shards received; the rest adds up the
-    applied positions."""
+    """Sums over all shards. ``stored_frames`` are successful XADD calls (including tables and resent frames),
+    ``received_bytes`` the bytes received by the shards; the others are sums of the applied positions."""
 
     stored_frames: int
     received_bytes: int
@@ -28,12 +27,12 @@ class ShardCounts(NamedTuple):
     before: int
     duplicates: int
     refused: int
-    members: int  #: (host, resource set) pairs that have a position
+    members: int  #: (host, resource set) pairs with a position
     commands: dict[str, tuple[int, int]]  #: command -> calls and microseconds of execution, I/O not included
 
 
 def positions(cluster: Cluster, layout: Layout) -> dict[tuple[int, int], Position]:
-    """The applied positions by host and resource set. Raises ShardError when a shard does not answer."""
+    """Applied positions by host and resource set. Raises ShardError if a shard does not answer."""
     commands = [(keys.applied(tag), ("HGETALL", keys.applied(tag))) for tag in layout.tags]
     found = {}
     for reply in map(raise_for, cluster.gather(commands)):
@@ -44,7 +43,7 @@ def positions(cluster: Cluster, layout: Layout) -> dict[tuple[int, int], Positio
 
 
 def read(cluster: Cluster) -> ShardCounts:
-    """All counts now. Raises ShardError when a shard does not answer."""
+    """Current counts. Raises ShardError if a shard does not answer."""
     commands: dict[str, tuple[int, int]] = {}
     for lines in info(cluster, "commandstats"):
         _add_commands(commands, lines)
@@ -68,7 +67,7 @@ def read(cluster: Cluster) -> ShardCounts:
 
 
 def executed(before: ShardCounts, after: ShardCounts, seconds: float) -> dict[str, dict[str, float]]:
-    """Per command, the busiest first: calls per second, and the cores that executing them took."""
+    """Per command, the busiest first: calls per second, and the cores used to execute them."""
     rows = {}
     for name, (calls, microseconds) in after.commands.items():
         earlier = before.commands.get(name, (0, 0))
@@ -96,7 +95,7 @@ def info(cluster: Cluster, section: str) -> list[dict[str, str]]:
 
 
 def ask_all(cluster: Cluster, *command: object) -> list[Any]:
-    """Answers of all shards to a command. Raises ShardError when one does not."""
+    """Answers of all shards to a command. Raises ShardError if one does not answer."""
     replies = []
     for address in cluster.masters():
         with closing(cluster.connect(address)) as connection:

@@ -22,8 +22,8 @@ Roles = Mapping[str, Sequence[int]]  #: role -> process ids
 
 
 class Usage(NamedTuple):
-    """CPU seconds by role since the processes began, at CLOCK_MONOTONIC ``at``; ``busy`` and
-    ``stolen`` are CPU seconds of the whole machine since it booted: a shared machine shows there."""
+    """CPU seconds by role since the processes began, at CLOCK_MONOTONIC ``at``; ``busy`` and ``stolen`` are CPU seconds
+    of the whole machine since boot: they reveal a shared machine."""
 
     at: float
     cpu: dict[str, float]
@@ -32,28 +32,28 @@ class Usage(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process. Raises OSError when it is gone."""
+    """User and system time of a process. Raises OSError if it is gone."""
     text = Path(f"/proc/{pid}/stat").read_text()
     fields = text.rpartition(")")[2].split()  # the command before it may hold spaces and brackets
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
 def read(roles: Roles) -> Usage:
-    """CPU of all roles now. Raises OSError when a process is gone."""
+    """Current CPU seconds of all roles. Raises OSError if a process is gone."""
     cpu = {role: sum(cpu_seconds(pid) for pid in pids) for role, pids in roles.items()}
     return Usage(time.monotonic(), cpu, *_machine_seconds())
 
 
 def spent(before: Usage, after: Usage) -> dict[str, float]:
-    """CPU seconds of each role between two readings; ``others`` is what the rest of the machine
-    used (this program, other people's), ``stolen`` what the hypervisor gave away."""
+    """CPU seconds of each role between two readings; ``others`` is the use by the rest of the machine (this program,
+    other users'), ``stolen`` the time that the hypervisor gave away."""
     ours = {role: after.cpu[role] - before.cpu[role] for role in after.cpu}
     others = after.busy - before.busy - sum(ours.values())
     return ours | {"others": max(0.0, others), "stolen": after.stolen - before.stolen}
 
 
 def cores(before: Usage, after: Usage) -> dict[str, float]:
-    """Cores that each role used on average between two readings: ``spent`` per second."""
+    """Average cores used by each role between two readings: ``spent`` per second."""
     seconds = after.at - before.at
     return {role: used / seconds for role, used in spent(before, after).items()}
 
@@ -66,5 +66,5 @@ def _machine_seconds() -> tuple[float, float]:
 
 
 def memory(roles: Roles) -> dict[str, int]:
-    """PSS bytes of all roles now, a process that is gone counting nothing."""
+    """Current PSS bytes of all roles; ended processes count nothing."""
     return {role: sum(pss_bytes(pid) for pid in pids) for role, pids in roles.items()}

@@ -20,15 +20,15 @@ from experiments.emulation.workload import Workload, host_number, resource_set, 
 from experiments.harness.scalar_model import Observation, State, run
 
 RELATIVE = 1e-5
-ABSOLUTE = 1e-6  #: of the size of an ordinary value of the metric; squared for the variance, per second for the trend
+ABSOLUTE = 1e-6  #: of an ordinary value of the metric; squared for the variance, per second for the trend
 _MOST_EXAMPLES = 20
 
 
 class Verdict(NamedTuple):
     """``samples`` were compared in mean, variance, trend, last value and code; ``mismatches`` differ.
 
-    ``worst`` is the largest difference in units of what is allowed (up to 1 is equal), ``by_host`` how many differ of
-    each host, by its number.
+    ``worst`` is the largest difference as a multiple of the tolerance (up to 1 is equal), ``by_host`` the number of
+    differing samples by host number.
     """
 
     entities: int
@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     by_host: Mapping[int, int]
 
     def of_others(self, hosts: Set[int]) -> int:
-        """How many samples differ of hosts that are not among these."""
+        """Number of differing samples of other hosts."""
         return sum(count for host, count in self.by_host.items() if host not in hosts)
 
 
@@ -51,7 +51,7 @@ class _History(NamedTuple):
 
 
 def choose_hosts(workload: Workload, count: int) -> list[int]:
-    """The hosts of ``count`` entities to be checked, known before the run so that these log."""
+    """The hosts of ``count`` entities to be checked, chosen before the run so that they log."""
     choice = random.Random(f"hosts {workload.seed}")
     return [choice.randrange(workload.hosts) for _ in range(count)]
 
@@ -94,7 +94,7 @@ def verify(
 
 
 def as_sent(named: Entity) -> Entity:
-    """An entity without the label that the filter adds."""
+    """An entity without the label added by the filter."""
     return named._replace(labels={name: text for name, text in named.labels.items() if name != FIRST_SEEN})
 
 
@@ -110,7 +110,7 @@ def _replay(workload: Workload, host: int, frames: int) -> list[Members]:
 def _compare(
     block: Block, strip: Strip, history: _History, host: int, serial: int, metrics: Sequence[Metric], tau: float
 ) -> list[tuple[str, float]]:
-    """For each metric of one entity: what is wrong (empty: nothing) and the largest difference."""
+    """For each metric of one entity: the fault (empty: none) and the largest difference."""
     expected_row = entity(host, serial)
     if block.raw_ids != history.members[-1].ids:
         return [(f"host {host}: the rows are not those of its last frame", math.inf)] * len(metrics)
@@ -133,7 +133,7 @@ def _compare(
 
 
 def _places(strip: Strip, history: _History, host: int, serial: int) -> list[tuple[float, int]]:
-    """Monotonic time and row of the strip of every frame that an entity was part of."""
+    """Monotonic time and row of the strip of every frame with an entity."""
     start = strip.start(host)
     return [
         (monotonic, strip.row(start, number) + members.serials.index(serial))
@@ -143,7 +143,7 @@ def _places(strip: Strip, history: _History, host: int, serial: int) -> list[tup
 
 
 def _differences(found: Mapping[str, float], state: State, size: float) -> list[float]:
-    """Differences of each figure in units of what is allowed; ``last`` must be exact."""
+    """Differences of each figure as multiples of the tolerance; ``last`` must be exact."""
     return [
         _difference(found["mean"], state.mean, size),
         _difference(found["variance"], state.variance, size * size),

@@ -1,18 +1,18 @@
 """Hosts with systemd, address and sshd on one bridge, up in seconds.
 
-systemd is their first process.
+Their first process is systemd.
 
     with data_center(directory, ["node1", "node2"]) as hosts:
         hosts["node1"].ssh("systemctl is-system-running")
 
-Each host is a set of namespaces over one Debian (``tree``), with a disk of its own in ``directory`` that outlives
-power cuts, cgroups of its own in which limits are enforced, and a key of its own. Addresses are of 198.18.0.0/15 as
-those of experiments.testbed, whose bridge and links this uses, with their faults. Hosts share the machine's kernel: its
-clock, which none of them can set; its settings, of which they have copies; and the page cache. When the block ends
-nothing of them is left but the directory, and not even a killed process leaves more.
+Each host is a set of namespaces over one Debian (``tree``), with its own disk in ``directory`` that survives power
+cuts, its own cgroups with enforced limits, and its own key. Addresses are in 198.18.0.0/15 as in experiments.testbed,
+which provides bridge and links, with their faults. Hosts share the machine's kernel: its clock, which none of them can
+set; its settings, copied for each; and the page cache. After the block only the directory is left, and a killed process
+leaves no more than that.
 
-For people: ``python -m tests.support.hosts up DIRECTORY --count 3``, in a checkout. Needs root, namespaces and
-debootstrap: ``missing`` says what is not there.
+By hand: ``python -m tests.support.hosts up DIRECTORY --count 3``, in a checkout. Needs root, namespaces and
+debootstrap: ``missing`` names what is lacking.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CARRIED = ("/etc/ssl/certs/ca-certificates.crt",)
 
 
 def missing() -> str:
-    """Why hosts are not possible here, and what to do about it; "" when they are."""
+    """Why hosts are not possible here, and what to do about it; "" if they are."""
     return debian.missing("ssh", "ssh-keygen", "setpriv") or testbed.missing() or _missing_cgroups()
 
 
@@ -53,12 +53,11 @@ def data_center(
     suite: str = tree.SUITE,
     apart: Sequence[str] = (),
 ) -> Iterator[Mapping[str, Host]]:
-    """Running hosts of a ``suite`` of Debian by their names, 1 to 20 of them, which know each other by name.
-
-    ``packages`` of Debian are installed in all of them; with ``internet`` they reach the usual sources of packages, and
-    nothing else. Hosts that are ``apart`` have a copy of the Debian of their own, so that they share no page of a file
-    with others. ``directory`` must not be one that is an overlay itself. Call it in the main thread.
-    Raises HostError, DebianError, CannotCreateError.
+    """Running hosts of a Debian ``suite`` by name, 1 to 20 of them, which can resolve each other's names. ``packages``
+    of Debian are installed in all of them; with ``internet`` they reach the usual sources of packages, and nothing
+    else. Hosts that are ``apart`` have their own copy of the Debian, so that they share no page of a file with others.
+    ``directory`` must not itself be on an overlay. Call it in the main thread. Raises HostError, DebianError,
+    CannotCreateError.
     """
     layers = tree.layers(packages, suite)
     directory = directory.resolve()
@@ -128,7 +127,7 @@ def _prepare(directory: Path, name: str, known: Mapping[str, str]) -> Path:
 
 
 def _prepare_ssh(directory: Path, addresses: Mapping[str, str]) -> list[str]:
-    """Keys of the hosts and of who may enter them; the ssh command that knows them."""
+    """Keys of the hosts and of their admitted users; the ssh command that uses them."""
     for file in (KEY, *(f"{name}.host_key" for name in addresses)):
         if not (directory / file).exists():
             make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(directory / file)]

@@ -25,11 +25,11 @@ _BOOT = "cat /proc/sys/kernel/random/boot_id"
 
 
 class HostError(ShardpulseError):
-    """A host did not do what was asked; says what it said."""
+    """A command failed on a host; the message has its output."""
 
 
 class Host:
-    """``name`` and ``address`` as the others know it; ``link`` is its cable, where faults are made."""
+    """``name`` and ``address`` are as seen by the others; ``link`` is its cable, for faults."""
 
     def __init__(self, place: Place, name: str, directory: Path, lower: Sequence[Path], ssh: Sequence[str]) -> None:
         self.name, self.address, self.link = name, place.address, place.link
@@ -48,11 +48,11 @@ class Host:
 
     @property
     def files(self) -> Path:
-        """Files that it has written to its disk, from the root on; to be written only while it has no power."""
+        """Files written to its disk, by path from the root; to be changed only while it has no power."""
         return self._directory / "upper"
 
     def begin(self) -> None:
-        """Switch it on, without waiting. The calling thread has to live as long as the host does."""
+        """Switch it on, without waiting. The calling thread has to live as long as the host."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the kernel ends a host with the thread that started it: begin in the main thread")
         assert not self.running, f"{self} is on already"
@@ -68,37 +68,37 @@ class Host:
         self.wait()
 
     def wait(self) -> None:
-        """Until systemd has started everything, or has failed to: a test of that asks which units."""
+        """Wait until systemd has started everything, or has failed to: tests for that check the units."""
         self._await(self._is_up)
 
     def kill(self) -> None:
-        """A power cut: all of its processes end at once; its disk stays, what lay in memory does not."""
+        """A power cut: all of its processes end at once; its disk is kept, its memory is lost."""
         if self._box is not None:
             self._box.terminate()
             self._box.wait()
 
     def reboot(self) -> None:
-        """In order, and wait until it is there again."""
+        """Reboot in order, and wait until it is up again."""
         before = self.ssh(_BOOT)
         self.try_ssh("systemctl reboot")
         self._await(lambda: self.try_ssh(_BOOT).stdout not in {"", before})
         self.wait()
 
     def ssh(self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS) -> str:
-        """Output of a command of its shell, run by root, when it is ``given`` that. Raises HostError."""
+        """Output of a shell command, run by root with the input ``given``. Raises HostError."""
         done = self.try_ssh(command, given=given, seconds=seconds)
         if done.returncode:
             raise HostError(f"{self.name}: {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def command(self, words: str) -> list[str]:
-        """Command line that runs a command of its shell as root, for those who start it themselves."""
+        """Command line that runs a shell command as root, for callers that start it themselves."""
         return [*self._ssh, words]
 
     def try_ssh(
         self, command: str, *, given: str | bytes = "", seconds: float = _SECONDS
     ) -> subprocess.CompletedProcess[str]:
-        """The same for a command that may fail; 255 is the exit code where the host does not answer."""
+        """As ``ssh``, for a command that may fail; the exit code is 255 if the host does not answer."""
         data = given.encode() if isinstance(given, str) else given
         try:
             done = subprocess.run(self.command(command), check=False, input=data, capture_output=True, timeout=seconds)
@@ -107,7 +107,7 @@ class Host:
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def write(self, path: str, content: str | bytes, mode: str = "644", owner: str = "root:root") -> None:
-        """A file on the host, and the directories that lead to it."""
+        """Write a file on the host, and create its parent directories."""
         place = shlex.quote(path)
         self.ssh(
             f"mkdir -p $(dirname {place}) && install -m {mode} -o {owner.partition(':')[0]} -g "
@@ -120,11 +120,11 @@ class Host:
         return self.ssh(f"journalctl --boot --no-pager --output=short-precise --unit={unit} {' '.join(options)}")
 
     def cgroups(self) -> list[Path]:
-        """Its own, as the machine sees them: none while it has no power."""
+        """Its cgroups, as paths of the machine: none while it has no power."""
         return [*CGROUPS.glob(self._cgroup), *CGROUPS.glob(f"*/{self._cgroup}")]
 
     def said(self) -> str:
-        """Text on its console: for those who wait for it in vain."""
+        """Text on its console, for error messages after a timeout."""
         files = self._directory / "box", self._directory / "console"
         return f"{self.name}:\n" + "".join(file.read_text(errors="replace")[-2000:] for file in files if file.exists())
 

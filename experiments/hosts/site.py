@@ -23,19 +23,19 @@ DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
 NAMES = ["node1", "node2", "node3"]
 PARTS = "probe,filter,serve,archive"
-#: Such hosts share the machine's kernel, clock and memory.
+#: These hosts share the machine's kernel, clock and memory.
 VARIABLES = {
     "redis_shard_replicas": 1, "redis_shard_maxmemory": 64 << 20, "redis_shard_connections": 500,
     "ansible_user": "admin",
     "common_sysctl": {"net.core.somaxconn": 4096}, "common_huge_pages": "", "common_time_packages": [],
     "controller_command": str(BIN / "shardpulse"),
 }  # fmt: skip
-_SECONDS = 900.0  #: a playbook, or the making of wheels, at most
+_SECONDS = 900.0  #: maximum for a playbook, or for building wheels
 _NOTHING: Mapping[str, str] = {}
 
 
 class Site(NamedTuple):
-    """The hosts, and where the inventory lies; ssh's configuration is in ``hosts`` beside that directory."""
+    """The hosts, and the directory of the inventory; ssh's configuration is in ``hosts`` beside that directory."""
 
     hosts: Mapping[str, Host]
     directory: Path
@@ -55,8 +55,8 @@ class Site(NamedTuple):
     def play(
         self, book: str, *options: str, inventory: Any = None, through: Sequence[str] = (), **told: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a playbook; ``through`` is what runs the command, ``told`` is added to its environment. Raises
-        subprocess.TimeoutExpired."""
+        """Run a playbook; ``through`` is a command line that runs the command, ``told`` is added to its environment.
+        Raises subprocess.TimeoutExpired."""
         command, environment = self._command(book, options, inventory)
         return whole([*through, *command], DEPLOY, environment | told)
 
@@ -64,7 +64,7 @@ class Site(NamedTuple):
     def playing(
         self, book: str, *options: str, inventory: Any = None, said: Path, **told: str
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A playbook that runs, and what it prints comes into ``said``; it is ended with the block."""
+        """A running playbook, with its output in ``said``; it is ended with the block."""
         command, environment = self._command(book, options, inventory)
         with said.open("wb") as log:
             run = subprocess.Popen(
@@ -78,7 +78,7 @@ class Site(NamedTuple):
                 run.wait()
 
     def _command(self, book: str, options: Sequence[str], inventory: Any) -> tuple[list[str], dict[str, str]]:
-        """Command that runs a playbook, and its environment beside the caller's."""
+        """Command that runs a playbook, and additions to the caller's environment."""
         file = self.directory / "hosts.json"
         file.write_text(json.dumps(inventory or self.inventory()))
         environment = {
@@ -100,14 +100,14 @@ class Site(NamedTuple):
         )
 
     def hang_up(self) -> None:
-        """End the connections that Ansible keeps for the next playbook."""
+        """End the connections kept by Ansible for the next playbook."""
         for path in (self.directory / "ansible" / "cp").glob("*"):
             subprocess.run(["ssh", "-O", "exit", "-S", str(path), "host"], capture_output=True, check=False)
 
 
 def whole(command: list[str], directory: Path, told: Mapping[str, str] = _NOTHING) -> subprocess.CompletedProcess[str]:
-    """Run a command, ``told`` is added to its environment; whatever ends this, a signal too, ends all that it has
-    started. Raises subprocess.TimeoutExpired."""
+    """Run a command, ``told`` is added to its environment; whatever ends this, including a signal, ends all processes
+    started by it. Raises subprocess.TimeoutExpired."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, cwd=directory, env=os.environ | dict(told), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
@@ -122,8 +122,8 @@ def whole(command: list[str], directory: Path, told: Mapping[str, str] = _NOTHIN
 
 
 def build_wheels(wheels: Path, python: str = tree.PYTHON, told: Mapping[str, str] = _NOTHING) -> None:
-    """A wheelhouse for all parts and the hosts' Python: this checkout as it lies, and beside it what it needs, which
-    comes from the user's cache. Raises CannotCreateError."""
+    """A wheelhouse for all parts and the hosts' Python: this checkout in its current state, and its dependencies, from
+    the user's cache. Raises CannotCreateError."""
     needed = needed_wheels(python, told)
     _build("wheel", "--as-they-lie", "--out", str(wheels), told=told)
     for wheel in needed.glob("*.whl"):
@@ -131,7 +131,7 @@ def build_wheels(wheels: Path, python: str = tree.PYTHON, told: Mapping[str, str
 
 
 def needed_wheels(python: str = tree.PYTHON, told: Mapping[str, str] = _NOTHING) -> Path:
-    """Wheels that all parts need with the hosts' Python, collected once. Raises CannotCreateError."""
+    """Wheels needed by all parts with the hosts' Python, collected once. Raises CannotCreateError."""
     constraints = (DEPLOY / "constraints.txt").read_text()
 
     def collect(part: Path) -> None:
@@ -150,7 +150,7 @@ def _build(*words: str, told: Mapping[str, str]) -> None:
 
 
 def said(done: subprocess.CompletedProcess[str], hosts: Mapping[str, Host]) -> str:
-    """Last output of a playbook, and the journals of all parts."""
+    """End of a playbook's output, and the journals of all parts."""
     journals = [
         f"{host}\n{host.try_ssh('journalctl -u shardpulse* -n 30 --no-pager').stdout}" for host in hosts.values()
     ]
@@ -158,7 +158,7 @@ def said(done: subprocess.CompletedProcess[str], hosts: Mapping[str, Host]) -> s
 
 
 def changed(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """How much each host was changed, by the play recap."""
+    """Number of changes on each host, by the play recap."""
     return {
         host: int(count) for host, count in re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+)", done.stdout, re.MULTILINE)
     }

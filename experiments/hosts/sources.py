@@ -2,8 +2,8 @@
 
 There is no other way out of a data center.
 
-Each source has an address of its own (198.18.S.2 …), which the hosts' /etc/hosts gives its name, and what comes to it
-is passed on to the source, byte by byte. ``main`` is a program of its own that lives as long as its standard input; its
+Each source has an address of its own (198.18.S.2 …), named after it in the hosts' /etc/hosts; its connections are
+forwarded to the source, byte by byte. ``main`` is a program of its own that lives as long as its standard input; its
 arguments are as 198.18.7.2:80=deb.debian.org:80.
 """
 
@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
 
 def usual() -> list[Source]:
-    """The mirror of Debian that this machine uses, and PyPI."""
+    """This machine's mirror of Debian, and PyPI."""
     urls = [*(debian.mirror() or ["http://deb.debian.org/debian"]), *_PYPI]
     split = [urlsplit(url) for url in urls]
     return [Source(url.hostname or "", url.port or {"http": 80, "https": 443}[url.scheme]) for url in split]
@@ -42,7 +42,7 @@ def usual() -> list[Source]:
 
 @contextmanager
 def forwarding(pairs: Sequence[tuple[str, Source]]) -> Iterator[None]:
-    """Forward what comes to these addresses, which are of this machine, to these sources."""
+    """Forward connections to these addresses of this machine to these sources."""
     words = [f"{address}:{source.port}={source.name}:{source.port}" for address, source in pairs]
     command = [sys.executable, "-c", "from experiments.hosts import sources; sources.main()", *words]
     with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -68,7 +68,7 @@ async def _serve(words: Sequence[str]) -> None:
 
         await asyncio.start_server(passed_on, address, int(port))
     print("ready", flush=True)
-    await asyncio.to_thread(sys.stdin.read)  # until its starter is gone
+    await asyncio.to_thread(sys.stdin.read)  # until its parent is gone
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,5 +81,5 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def main() -> None:
-    """The program that ``forwarding`` starts."""
+    """The program started by ``forwarding``."""
     asyncio.run(_serve(sys.argv[1:]))

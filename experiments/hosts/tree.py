@@ -1,6 +1,6 @@
 """Debian trees that hosts start from, cached and read-only.
 
-They are made once, kept in the user's cache.
+They are built once and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from experiments.processes import debian
 from experiments.processes.debian import DebianError
 
 SUITE, NEXT_SUITE = "bookworm", "trixie"  #: Debian 12, and 13
-PYTHON, NEXT_PYTHON = "3.11", "3.13"  #: that they have
+PYTHON, NEXT_PYTHON = "3.11", "3.13"  #: in each of them
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-venv", "python3-apt", "sudo", "nftables",
     "iproute2", "procps", "ca-certificates",
 )  # fmt: skip
-ADMIN, ADMIN_ID = "admin", 1000  #: a user who may do everything through sudo
-#: What belongs to machines with consoles, devices and clocks of their own, or comes when nobody asked for it.
+ADMIN, ADMIN_ID = "admin", 1000  #: a user with all rights through sudo
+#: Units of machines with their own consoles, devices and clocks, and unwanted ones.
 _MASKED = (
     "console-getty.service", "getty@.service", "systemd-udevd.service", "systemd-udev-trigger.service",
     "systemd-networkd.service", "systemd-resolved.service", "systemd-timesyncd.service", "apt-daily.timer",
     "apt-daily-upgrade.timer",
 )  # fmt: skip
-#: Installs packages in a tree that is an overlay in namespaces of its own, where the mounts vanish with it.
+#: Installs packages in an overlay tree, in its own namespaces, so that the mounts vanish with it.
 _INSTALL = """
 set -e
 part=$1 lower=$2
@@ -47,7 +47,7 @@ rm "$part.root/usr/sbin/policy-rc.d" "$part.root/etc/resolv.conf"
 
 
 def layers(packages: Sequence[str] = (), suite: str = SUITE) -> list[Path]:
-    """Layers that a host's tree consists of, the uppermost first: the Debian, and above it these packages if any.
+    """Layers of a host's tree, the uppermost first: the Debian, and above it these packages if any.
 
     Raises DebianError.
     """

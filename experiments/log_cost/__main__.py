@@ -58,14 +58,14 @@ class Child:
         self.slices: list[float] = []
 
     def begin(self) -> int:
-        """Wait until it is ready; how many statements were taken out of it."""
+        """Wait until it is ready; the number of statements removed from it."""
         removed = int(self._answer())
         self.turn(_WARM_UP)
         self.slices.clear()
         return removed
 
     def turn(self, iterations: int) -> None:
-        """So many more."""
+        """Run this many more iterations."""
         assert self._process.stdin is not None
         print(iterations, file=self._process.stdin, flush=True)
         self.slices.append(float(self._answer()))
@@ -104,12 +104,12 @@ def measure_round(loop: str, vms: int, iterations: int, number: int) -> Round:
 
 
 def _memory() -> str | None:
-    """Files like those of /proc take no disk."""
+    """Directory in memory: like those of /proc, its files take no disk."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def summary(rounds: Sequence[Round]) -> dict[str, Any]:
-    """Of one loop: medians in milliseconds, and the ratios to none."""
+    """Summary of one loop: medians in milliseconds, and the ratios to none."""
     return {
         "ms_per_iteration": {
             name: round(statistics.median([each.milliseconds[name] for each in rounds]), 4) for name in VARIANTS

@@ -1,8 +1,8 @@
 """Loop process (``LOOP VARIANT VMS DIR``): iterations as stdin orders.
 
-Each line of stdin is a number of iterations; the answer is the CPU seconds of this process that they took. The first
-line of stdout says how many log statements were taken out. DIR has a /proc with VMS guests (``guests``), and gets a
-shard. Nothing of the product is imported before it is known in which variant.
+Each line of stdin is a number of iterations; the answer is their CPU seconds in this process. The first line of stdout
+is the number of log statements removed. DIR has a /proc with VMS guests (``guests``), and gets a shard. No module of
+the product is imported before the variant is known.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pathlib import Path
 from experiments.log_cost import without
 
 NONE = "none"
-LEVELS = {"shipped": "", "info": "info", "debug": "debug"}  #: variant -> what --log says
-_INTERVAL = 0.001  #: seconds between two ticks: less than one takes, so that the next one is always due
+LEVELS = {"shipped": "", "info": "info", "debug": "debug"}  #: variant -> value of --log
+_INTERVAL = 0.001  #: seconds between two ticks: less than the duration of one, so that the next one is always due
 _LONG = 86400.0
 _PATIENCE = 60.0
 Iterate = Callable[[], float]  #: one iteration; its CPU seconds
 
 
 def guests(directory: Path, count: int) -> None:
-    """Make ``directory``/proc: files of this machine's /proc, and so many processes of qemu, all of them like us."""
+    """Make ``directory``/proc: files of this machine's /proc, and qemu processes, copies of this one."""
     proc = directory / "proc"
     for name in ("stat", "meminfo", "vmstat", "net/dev", "sys/kernel/random/boot_id", "sys/kernel/task_delayacct"):
         if (there := Path("/proc", name)).exists():
@@ -90,7 +90,7 @@ def probe(vms: int, directory: Path, stack: ExitStack) -> Iterate:
 
 
 def worker(vms: int, directory: Path, stack: ExitStack) -> Iterate:
-    """A turn of the filter over a frame of so many VMs: reading, smoothing, committing."""
+    """A turn of the filter over a frame of the VMs: reading, smoothing, committing."""
     from acquisition.link.layouts import read_layout
     from acquisition.model.metric import resource_set_id, schema_hash
     from acquisition.shards.servers.launch import start_shards
@@ -141,7 +141,7 @@ def worker(vms: int, directory: Path, stack: ExitStack) -> Iterate:
     return turn
 
 
-_VALUES = (b"\0\0\0\x3f", b"\0\0\x80\x3e")  #: 0.5 and 0.25, so that no sample repeats the one before it
+_VALUES = (b"\0\0\0\x3f", b"\0\0\x80\x3e")  #: 0.5 and 0.25, so that no sample repeats the previous one
 LOOPS = {"probe": probe, "filter": worker}
 
 
@@ -161,7 +161,7 @@ def main(words: list[str]) -> None:
     with ExitStack() as stack:
         iterate = LOOPS[loop](vms, directory, stack)
         log.apply(log.levels(LEVELS.get(variant, "")))
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the shard has the first core: always alike
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the shard has the first core: the same in every run
         print(remover.removed, flush=True)
         for line in sys.stdin:
             print(sum([iterate() for _ in range(int(line))]), flush=True)

@@ -14,7 +14,7 @@ _TITLES = {"probe": "a tick of the probe", "filter": "a turn of the filter"}
 
 
 def draw(document: Mapping[str, Any], path: Path, most: float) -> None:
-    """Write the plot; ``most`` is what shipped may take of none."""
+    """Write the plot; ``most`` is the greatest allowed ratio of shipped to none."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     panels = figure.subplots(1, len(document["loops"]), squeeze=False)[0]
     for axis, (loop, row) in zip(panels, document["loops"].items(), strict=True):

@@ -1,8 +1,8 @@
 """Import hook that strips info and debug statements from the product.
 
-They are taken out of the source of each module as it is loaded.
+They are removed from the source of each module as it is loaded.
 
-It imports nothing of the product, of which nothing that logs may be loaded before ``install`` has been called.
+It imports no module of the product, since no logging module may be loaded before ``install`` has been called.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from types import CodeType, ModuleType
 _PACKAGES = {"acquisition", "probes", "filters"}
 _FLAGS = {"informs", "debugs"}  #: of ``acquisition.log.Category``; tests/acquisition/test_log.py: all stand behind one
 _KEPT = "acquisition.log"
-#: What ``experiments`` itself imports: no statement stands there.
+#: Imports of ``experiments`` itself: they have no statement.
 _LOADED = {"acquisition", "acquisition.errors", "acquisition.extras"}
 
 
 class Remover(ast.NodeTransformer):
-    """Takes out what stands behind a flag; ``removed`` counts it."""
+    """Removes statements behind a flag; ``removed`` counts them."""
 
     def __init__(self) -> None:
         self.removed = 0
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        """Every ``if`` whose condition looks at a flag."""
+        """Remove every ``if`` with a flag in its condition."""
         if not any(isinstance(part, ast.Attribute) and part.attr in _FLAGS for part in ast.walk(node.test)):
             return self.generic_visit(node)
         if node.orelse:
@@ -38,14 +38,14 @@ class Remover(ast.NodeTransformer):
 
 
 class _Loader(SourceFileLoader):
-    """Compiles again, whatever was compiled before."""
+    """Always compiles again, ignoring cached code."""
 
     def __init__(self, name: str, path: str, remover: Remover) -> None:
         super().__init__(name, path)
         self._remover = remover
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the module without what logs."""
+        """The code of the module without log statements."""
         path = self.get_filename(fullname)
         tree = self._remover.visit(ast.parse(self.get_data(path)))
         code: CodeType = compile(tree, path, "exec", dont_inherit=True)
@@ -59,7 +59,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The product's modules that are source, with the loader above."""
+        """Specs of the product's source modules, with the loader above."""
         if fullname.partition(".")[0] not in _PACKAGES or fullname == _KEPT:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -69,8 +69,8 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> Remover:
-    """From now on load the product so; it says how many statements were taken out. Raises RuntimeError when it is too
-    late."""
+    """Load the product this way from now on; returns the remover, which counts the statements. Raises RuntimeError if
+    it is too late."""
     if loaded := [name for name in sys.modules if name.partition(".")[0] in _PACKAGES and name not in _LOADED]:
         raise RuntimeError(f"loaded already: {', '.join(loaded)}")
     remover = Remover()

@@ -37,16 +37,16 @@ from experiments.processes.program import program
 
 _JUDGED = ("probe_rss", "filter_rss", "shards_rss", "shards_used_memory")
 _JUDGED_TOO = ("archive_rss", "serve_rss")  #: with --comers
-#: With --comers: hosts stay in filter and shards until they expire, ten minutes, and sizes follow their number.
+#: With --comers: filter and shards keep hosts until they expire, ten minutes, and sizes follow their number.
 _COMERS_SETTLE, _COMERS_TOLERANCE = 600.0, 0.05
 _ROWS = 360
 _ENOUGH = 10  #: replacements of every process after which one must have been seen
-_SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; who is silent meanwhile is not forgotten
+_SHORTEST_EXPIRY = 12.0  #: parts take some seconds to start; hosts silent meanwhile are not forgotten
 _HELD_SECONDS = 60.0
 _SETTLE_SECONDS = 10.0
-_LONG = 1800.0  #: from so many seconds on, expiry is the product's own
+_LONG = 1800.0  #: from this duration on, expiry is the product's own
 
-#: Why it does not count, the figures, the rows.
+#: Why the run does not count, its figures, its rows.
 Measured = tuple[list[str], dict[str, Any], list[dict[str, float]]]
 
 _DESCRIPTION = """\
@@ -71,7 +71,7 @@ examples:
 
 @program("long_run")
 def main(argv: list[str]) -> int:
-    """Run, print, save; 0 when everything holds."""
+    """Run, print, save; 0 if every check passed."""
     given = parse(argv)
     if given.save:
         needs.require(needs.plots)
@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """The options, with what follows from the length of the run filled in. Raises UsageError."""
+    """The options, completed with those derived from the length of the run. Raises UsageError."""
     parser = outcome.parser(
         "long_run", _DESCRIPTION, _EXAMPLES, "NAME.json, NAME.csv and NAME.png",
         seconds=3600.0, hosts=100, entities=101, metrics=5, shards=0, seed=1,
@@ -114,7 +114,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def measure(given: argparse.Namespace) -> Measured:
-    """One run: what is wrong, its figures and its rows. Raises ShardpulseError when a part does not come up or ends."""
+    """One run: its failures, figures and rows. Raises ShardpulseError if a part does not start, or ends."""
     with tempfile.TemporaryDirectory(prefix="shardpulse-long-run-") as name:
         directory = Path(name)
         config = directory / "filter.toml"
@@ -143,7 +143,7 @@ def measure(given: argparse.Namespace) -> Measured:
 
 @contextmanager
 def _readers(given: argparse.Namespace, parts: Pipeline, directory: Path) -> Iterator[dict[str, Child]]:
-    """Archiver and service by name; none of them without --comers."""
+    """Archiver and service by name; none without --comers."""
     config = directory / "readers.toml"
     config.write_text(f'[serve]\nbind = "127.0.0.1:0"\n[archive]\nurl = "{directory}/archive.db"\n')
     addresses = ",".join(map(str, parts.shards.addresses))
@@ -197,7 +197,7 @@ def _run(
         if now >= next_row:
             rows.append(series.row(now, roles, parts.cluster))
             watched.look()
-            next_row += given.every * (1 + (now - next_row) // given.every)  # rows that were missed stay out
+            next_row += given.every * (1 + (now - next_row) // given.every)  # missed rows are left out
         parts.run(max(0.0, min(next_row, next_cohort, given.seconds) - (time.monotonic() - began)))
         cohorts.check()
         for child in (*others.values(), *([coming] if coming else [])):
@@ -209,7 +209,7 @@ def _run(
 
 
 def _settled(cluster: Cluster, layout: Layout, host: int) -> list[Account]:
-    """All accounts, as soon as the filter has taken what a host has sent; those of the moment where it does not."""
+    """All accounts, once the filter has applied all frames of a host; the current ones if it does not."""
     deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
         accounts = read_books(cluster, layout)
@@ -228,7 +228,7 @@ def _finish(
     rows: list[dict[str, float]],
     ran: float,
 ) -> tuple[list[str], dict[str, Any]]:
-    """End everything in order, look at what is left, and judge."""
+    """End everything in order, look for remains, and judge."""
     layout = read_layout(parts.cluster)
     due, left = left_over(parts.cluster, layout, cohorts.gone, given.expire)
     freshness = parts.freshness()
@@ -295,7 +295,7 @@ def _failures(
     left: list[str],
     drained: list[bool],
 ) -> list[str]:
-    """Why the run does not count; empty when it does."""
+    """Why the run does not count; empty if it does."""
     found = [
         f"{name} is not flat: {row['early_bytes']:,.0f} to {row['late_bytes']:,.0f} bytes, "
         f"{row['growth']:+.1%} by medians, {row['fitted_growth']:+.1%} by the fitted line"
@@ -321,7 +321,7 @@ def _failures(
 
 
 def text(document: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as text."""
     hidden = ("memory", "machine", "failures", "missed", "examples", "command", "commit", "date", "executable")
     lines = [f"{name:34} {value}" for name, value in document.items() if name not in hidden]
     return lines + [

@@ -1,7 +1,7 @@
 """Cohorts of emulated hosts that vanish, one generator after another.
 
-While one cohort is there, all others are not: the number of hosts stays the same, and every
-cohort that has gone must disappear from the shards, key by key.
+Only one cohort exists at a time: the number of hosts stays the same, and every ended cohort must disappear from the
+shards, key by key.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _LEFT_SINCE = 1
 
 
 class Gone(NamedTuple):
-    """A cohort that has ended: its hosts, its own count of samples, when (monotonic), its accounts then."""
+    """A cohort that has ended: its hosts, its own count of samples, its end (monotonic), its accounts then."""
 
     hosts: range
     made: int
     drained: bool
     at: float
     lost: int
-    unaccounted: int  #: made by the generator and neither applied nor lost when everything was drained
+    unaccounted: int  #: made by the generator and neither applied nor lost after the drain
 
 
 class Cohorts:
@@ -53,18 +53,18 @@ class Cohorts:
 
     @property
     def pids(self) -> list[int]:
-        """The process of the cohort that is there."""
+        """Process of the current cohort."""
         return [self._child.pid] if self._child else []
 
     def begin(self, seconds: float = 60.0) -> None:
-        """Start the next cohort; returns when it samples. Raises ChildFailed."""
+        """Start the next cohort; returns once it samples. Raises ChildFailed."""
         self._child = Child("generator of hosts that vanish", python("experiments.emulation.generator"))
         self._child.send(self._task(self._hosts))
         self._child.receive(seconds)
         self._child.send({"do": "start"})
 
     def end(self, seconds: float = 60.0) -> None:
-        """Stop the cohort that is there once all that it made is smoothed, and do its books."""
+        """Stop the current cohort once all of its frames are smoothed, and reconcile its counts."""
         if self._child is None:
             return
         self._child.send({"do": "stop"})
@@ -78,19 +78,19 @@ class Cohorts:
         self._hosts = range(self._hosts.stop, self._hosts.stop + len(self._hosts))
 
     def check(self) -> None:
-        """Raises ChildFailed when the cohort's process has ended."""
+        """Raises ChildFailed if the cohort's process has ended."""
         if self._child:
             self._child.check()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process in any state."""
         if self._child:
             self._child.stop()
             self._child = None
 
 
 def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float) -> tuple[int, list[str]]:
-    """How many keys and fields of vanished hosts should have expired by now, and those that have not."""
+    """Number of keys and fields of vanished hosts that should have expired by now, and those that have not."""
     due, found = 0, []
     names = {name.decode("utf-8", "replace") for found in ask_all(cluster, "KEYS", "*") for name in found}
     for cohort in gone:
@@ -110,8 +110,8 @@ def left_over(cluster: Cluster, layout: Layout, gone: list[Gone], expire: float)
 
 
 def forgotten_names(cluster: Cluster, layout: Layout, blocks: Sequence[Block]) -> int:
-    """Entities that are still named although their host's newest record does not have them: a table may be as old as
-    the newest change that brought a row."""
+    """Entities still named but missing in their host's newest record: a table may be as old as the newest change that
+    added a row."""
     stale = 0
     for block in blocks:
         if not block.has_values:

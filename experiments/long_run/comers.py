@@ -5,7 +5,7 @@ A quarter of them are hosts, each with three VMs.
     python -m experiments.long_run.comers ADDRESS,… N
 
 N of them come every second. Their frames go straight into the raw streams, those of all hosts in one round trip. Talks
-JSON lines: ``{"do": "stop"}`` is answered with ``{"hosts", "vms"}``, how many there were.
+JSON lines: ``{"do": "stop"}`` is answered with ``{"hosts", "vms"}``, their numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STAY_SECONDS = 20
 
 
 class Comer:
-    """One host. Its values are all the same: what matters is that it is another one."""
+    """One host. Its values are constant: only its identity matters."""
 
     def __init__(self, number: int, layout: Layout) -> None:
         self.name = f"comer-{number}"
@@ -50,7 +50,7 @@ class Comer:
         return Entity(entity_id(kind, name, self.name), kind, name, self.name, name)
 
     def commands(self, now: float) -> Iterator[Command]:
-        """Commands that it sends in this second, tables at first."""
+        """Its commands for this second, tables at first."""
         for each, entities in self._sets:
             if not self.seconds:
                 names = Table(self.name, each.name, 1.0, "comers", True, each.metrics, tuple(entities))
@@ -75,7 +75,7 @@ class Comer:
 
 @contextmanager
 def running(shards: Sequence[Address], per_second: float) -> Iterator[Child | None]:
-    """This program until the end of the block; None where none are to come."""
+    """This program until the end of the block; None if ``per_second`` is 0."""
     if not per_second:
         yield None
         return
@@ -85,7 +85,7 @@ def running(shards: Sequence[Address], per_second: float) -> Iterator[Child | No
 
 
 def stop(coming: Child | None) -> dict[str, int]:
-    """Number of hosts and VMs that have come and gone, after which no more come."""
+    """End the arrivals; returns the number of hosts and VMs that have come and gone."""
     if coming is None:
         return {}
     coming.send({"do": "stop"})

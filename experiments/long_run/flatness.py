@@ -16,7 +16,7 @@ import numpy as np
 TOLERANCE = 0.02
 SETTLING_SECONDS = 300.0
 _LAST_PART = 0.1
-_SETTLING_PART = 1 / 3  #: of a run that is too short for five minutes
+_SETTLING_PART = 1 / 3  #: of a run too short for five minutes
 _FEWEST = 3
 
 
@@ -37,19 +37,19 @@ class Flatness(NamedTuple):
         return self.is_within(TOLERANCE)
 
     def is_within(self, tolerance: float) -> bool:
-        """Whether neither reading grows by more than this."""
+        """Whether neither reading grows by more than this tolerance."""
         return self.growth <= tolerance and self.fitted_growth <= tolerance
 
 
 def settling(seconds: float, most: float = SETTLING_SECONDS) -> float:
-    """How much of the beginning of a run of ``seconds`` is not judged: ``most``, or a third of a short run."""
+    """Seconds not judged at the beginning of a run of ``seconds``: ``most``, or a third of a short run."""
     return min(most, seconds * _SETTLING_PART)
 
 
 def judge(
     times: Sequence[float], values: Sequence[float], seconds: float, most: float = SETTLING_SECONDS
 ) -> Flatness | None:
-    """The flatness of one series of a run of ``seconds``; None with too few points to say anything."""
+    """The flatness of one series of a run of ``seconds``; None with too few points."""
     at, found = np.asarray(times, float), np.asarray(values, float)
     begin = settling(seconds, most)
     judged = at >= begin

@@ -27,7 +27,7 @@ _START_SECONDS = 30.0
 
 
 class Watched:
-    """Identities seen so far by pid, read from the table that the filter keeps for the probe."""
+    """Identities seen so far by pid, read from the filter's table for the probe."""
 
     def __init__(self, cluster: Cluster, layout: Layout) -> None:
         number = host_id(HOST)
@@ -49,13 +49,13 @@ class Watched:
 
     @property
     def reused(self) -> int:
-        """Pids that have been seen with more than one identity."""
+        """Pids seen with more than one identity."""
         return sum(len(epochs) > 1 for epochs in self.epochs.values())
 
 
 @contextlib.contextmanager
 def load(count: int, period: float, directory: Path) -> Iterator[Child]:
-    """``count`` processes of which one is replaced every ``period`` seconds."""
+    """``count`` processes, one of them replaced every ``period`` seconds."""
     with Child("processes with reused pids", python(_MARK, str(count), str(directory), str(period))) as child:
         child.receive(_START_SECONDS)
         yield child

@@ -15,7 +15,7 @@ from experiments.long_run.series import column
 mpl.use("Agg")
 
 _MB = 1e6
-#: title, series and how they are labelled
+#: title, series and their labels
 _PANELS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("probe", (("probe_rss", "RSS"), ("probe_pss", "PSS"), ("probe_anonymous", "anonymous"))),
     ("filter", (("filter_rss", "RSS"), ("filter_pss", "PSS"), ("filter_anonymous", "anonymous"))),
@@ -59,7 +59,7 @@ def _title(title: str, lines: Sequence[tuple[str, str]], document: Mapping[str, 
 
 
 def _mark(axis: Axes, document: Mapping[str, Any]) -> None:
-    """The end of the settling time and the beginning of the last tenth."""
+    """Mark the end of the settling time and the beginning of the last tenth."""
     for seconds in (document["settling_seconds"], 0.9 * document["seconds"]):
         axis.axvline(seconds / 60.0, color="grey", linestyle=":", linewidth=1)
 

@@ -2,10 +2,10 @@
 
     python -m experiments.long_run.reused_pids N DIRECTORY PERIOD
 
-runs N processes as ``experiments.emulation.load_processes`` does. Every PERIOD seconds the oldest is killed and a
-new one is started in its place, with its pid where the kernel allows it: the next pid is asked for
-through /proc/sys/kernel/ns_last_pid (needs root or CAP_CHECKPOINT_RESTORE, capabilities(7)).
-Talks JSON lines: says ``{"pids"}``; ``{"do": "stop"}`` is answered with ``{"replaced", "same_pid"}``.
+runs N processes as ``experiments.emulation.load_processes`` does. Every PERIOD seconds the oldest is killed and a new
+one is started in its place, with its pid if the kernel allows it: the next pid is requested through
+/proc/sys/kernel/ns_last_pid (needs root or CAP_CHECKPOINT_RESTORE, capabilities(7)). Talks JSON lines: prints
+``{"pids"}``; ``{"do": "stop"}`` is answered with ``{"replaced", "same_pid"}``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _replace_until_told(orders: Orders, pids: list[int], directory: str, period:
 
 
 def _fork_as(pid: int, number: int, count: int, directory: str) -> int:
-    """A new process with this pid if it can be had; on a busy machine another may be faster."""
+    """A new process, with this pid if possible; on a busy machine another process may get it first."""
     new = 0
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(OSError):  # not allowed: then any pid

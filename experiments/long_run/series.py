@@ -17,9 +17,9 @@ _FIELDS = {"Rss": "rss", "Pss": "pss", "Anonymous": "anonymous"}  #: of smaps_ro
 
 
 def memory(pids: Sequence[int]) -> dict[str, int]:
-    """RSS, PSS and anonymous memory in bytes, summed over processes. Raises OSError when one is gone.
+    """RSS, PSS and anonymous memory in bytes, summed over processes. Raises OSError if one is gone.
 
-    RSS is what a verdict rests on: PSS depends on which other processes share the interpreter's text.
+    Verdicts use RSS: PSS depends on which other processes share the interpreter's text.
     """
     sums = dict.fromkeys(_FIELDS.values(), 0)
     for pid in pids:
@@ -31,7 +31,7 @@ def memory(pids: Sequence[int]) -> dict[str, int]:
 
 
 def row(at: float, roles: Roles, cluster: Cluster) -> dict[str, float]:
-    """One row: seconds since the beginning, memory by role, what the shards say of themselves."""
+    """One row: seconds since the beginning, memory by role, counts reported by the shards."""
     found: dict[str, float] = {"seconds": round(at, 2)}
     for role, pids in roles.items():
         found |= {f"{role}_{name}": value for name, value in memory(pids).items()}

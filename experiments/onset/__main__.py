@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.1
 _CALM_SECONDS = 5.0  #: between all hosts judged and the first step
 _IN_TIME = 5.0
 _LEAD_SECONDS = 2.0
-#: The most of each figure and quantile in seconds, by the interval of the hosts.
+#: Maximum of each figure and quantile in seconds, by the interval of the hosts.
 _MOST = {
     1.0: {("suspect_seconds", "p95"): 3.0, ("delay_seconds", "p50"): 4.6, ("delay_seconds", "p95"): 5.0},
     2.0: {("delay_seconds", "p95"): 7.0},
@@ -56,7 +56,7 @@ targets: hot p50 4.6 s and p95 5 s, suspect p95 3 s; with an interval of 2 s hot
 
 
 class Detection(NamedTuple):
-    """Detection of one step, all in seconds since 1970, None where the step was not detected: ``onset``; ``suspected``
+    """Detection of one step, all in seconds since 1970, None if the step was not detected: ``onset``; ``suspected``
     and ``answered``, the arrival of the first answer with the host suspect or hot, and hot; ``sampled``, the end of the
     sample behind ``answered``."""
 
@@ -68,14 +68,14 @@ class Detection(NamedTuple):
 
 @program("onset")
 def main(argv: list[str]) -> int:
-    """Measure, print, and say whether the targets are met."""
+    """Measure, print, and report whether the targets are met."""
     given = _parse(argv)
     figures = measure(given)
     return outcome.conclude(outcome.document("onset", argv, [], figures, _missed(figures)), given, _text)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    """One run on fresh shards. Raises ShardpulseError if a part does not start, or ends."""
     with tempfile.TemporaryDirectory(prefix="shardpulse-onset-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         shards = stack.enter_context(start_shards(given.shards, directory / "shards"))
@@ -155,7 +155,7 @@ def _ask(connection: http.client.HTTPConnection) -> dict[str, Any]:
 
 
 def figures_of(detections: Sequence[Detection]) -> dict[str, Any]:
-    """Figures of the steps of a run; parts of delays are of those that were detected."""
+    """Figures of the steps of a run; parts of delays cover detected steps only."""
     triples = [(each.onset, each.sampled, each.answered) for each in detections]
     known = [(onset, sampled, answered) for onset, sampled, answered in triples if sampled and answered]
     delays = [answered - onset for onset, _, answered in known]

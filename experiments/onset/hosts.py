@@ -1,6 +1,6 @@
 """Emulated hosts of the onset run: product writers at hashed phases.
 
-Each has its host's own figures.
+Each sends its host's own figures.
 
 python -m experiments.onset.hosts     (orders and answers as JSON lines, see ``main``)
 """
@@ -25,11 +25,11 @@ from experiments.onset.steps import Load
 from experiments.processes.control import Orders, say
 
 _RING_BYTES, _HELD_SECONDS = 1 << 16, 60.0
-_LOOK_SECONDS = 0.02  #: between looks for writers that want to be served
+_LOOK_SECONDS = 0.02  #: between looks for writers that are due
 
 
 class SteppedHost:
-    """One of them (``experiments.emulation.fleet.Acknowledged``); ``load`` is what it measures."""
+    """One of them (``experiments.emulation.fleet.Acknowledged``); ``load`` is the load it measures."""
 
     def __init__(self, index: int, seeds: list[Address], interval: float, load: Load) -> None:
         self.index, self.number, self.load = index, host_number(index), load
@@ -44,24 +44,24 @@ class SteppedHost:
 
     @property
     def problem(self) -> str:
-        """Problem that keeps frames from going out."""
+        """Problem that keeps frames from being sent."""
         return self.writer.problem
 
     def waiting(self) -> int:
-        """Frames that the filter is not known to have applied."""
+        """Frames not known to be applied."""
         window = self._outbox.windows.get(SET_ID)
         return window.last - window.applied if window is not None else 0
 
     def early(self) -> float:
-        """It samples when it is due."""
+        """Always 0: it samples when due."""
         return 0.0
 
     def offer_table(self, tick: int, wall: float, monotonic: float) -> None:
-        """The name of its one row."""
+        """Offer the name of its one row."""
         self.writer.offer_table(table_of(self.index, self._interval), tick, wall, monotonic)
 
     def sample(self, tick: int, wall: float, monotonic: float) -> int:
-        """The mean since the last sample."""
+        """Offer the mean since the last sample."""
         if self.writer.wants_table(SET_ID):
             self.offer_table(tick, wall, monotonic)
         start, self._last = self._last or wall - self._interval, wall
@@ -77,8 +77,8 @@ class SteppedHost:
 
 
 def main() -> None:
-    """The first order ``{shards, hosts, interval, seed}`` is answered with ``{ready}`` when the filter has all names;
-    ``{do: "step", onsets, hold}`` says when the load of each host will rise; ``{do: "stop"}`` is answered with counts.
+    """The first order ``{shards, hosts, interval, seed}`` is answered with ``{ready}`` once the filter has all names;
+    ``{do: "step", onsets, hold}`` sets when the load of each host will rise; ``{do: "stop"}`` is answered with counts.
     """
     orders = Orders()
     task = orders.wait()

@@ -37,7 +37,7 @@ examples:
 
 @program("paper")
 def main(argv: list[str]) -> int:
-    """Measure what is missing, draw, write the report; 0 when every point was measured and every goal met."""
+    """Measure missing points, draw, write the report; 0 if every point was measured and every goal met."""
     given, figures, extent = parse(argv)
     if given.list:
         print("\n".join(f"{figure.name:<12} {figure.title}" for figure in FIGURES))
@@ -86,7 +86,7 @@ def _show(figure: Figure, measured: run.Measured, extent: Extent, directory: Pat
 
 
 def summary(argv: list[str], shown: Sequence[Shown], failures: list[str], extent: Extent) -> dict[str, Any]:
-    """The document of a run: every figure with its findings, and the goals that were missed."""
+    """Document of a run: every figure with its findings, and the missed goals."""
     findings = [finding for each in shown for finding in each.findings]
     missed = [
         f"{finding.what}: {finding.shardpulse}, the goal is {finding.goal}"
@@ -99,7 +99,7 @@ def summary(argv: list[str], shown: Sequence[Shown], failures: list[str], extent
 
 
 def _versions() -> dict[str, str]:
-    """Of what only this program uses; empty where it is missing."""
+    """Versions of software used only by this program; empty if it is missing."""
     programs = ("mariadbd", "vmstat", "fio")
     return {name: _said([path, "--version"]) if (path := needs.found(name)) else "" for name in programs} | {
         name: machine.package(name) for name in ("PyMySQL", "simpy", "matplotlib")
@@ -111,7 +111,7 @@ def _said(command: list[str]) -> str:
 
 
 def text(document: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as text."""
     lines = []
     for name, findings in document["figures"].items():
         lines += [

@@ -1,6 +1,6 @@
 """Baseline: the paper's prototype, with MariaDB in place of MySQL 5.1.
 
-Its programs are ``prototype``.
+Its programs are in ``prototype``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from experiments.processes.needs import found, package, tool
 from experiments.processes.postgresql import become
 
 _PROGRAM = Path(__file__).with_name("prototype.py")
-_SPARE = 50  #: connections beside those of probes
-_BYTES_EACH = 20e6  #: of a probe with its vmstat and its thread of the server, what is shared counted once
-_START_SECONDS = 60.0  #: and one for each probe, which takes a tenth of a second of CPU time
+_SPARE = 50  #: connections in addition to those of probes
+_BYTES_EACH = 20e6  #: of a probe with its vmstat and its thread of the server, shared memory counted once
+_START_SECONDS = 60.0  #: plus one for each probe, which takes a tenth of a second of CPU time
 
 
 #: The core package starts no service.

@@ -1,8 +1,8 @@
 """Calibration of the simulation: service times from runs with few hosts.
 
-How often each event happens in a run is what the simulation counts at the same load; the costs are those with which
-these counts add up to the CPU time that was measured (least squares of relative errors, no cost below zero). Counts
-depend on costs a little, as a busy worker lingers: a few rounds settle that.
+The number of each event in a run is taken from the simulation at the same load; the costs are those with which these
+counts add up to the measured CPU time (least squares of relative errors, no cost below zero). Counts depend slightly on
+costs, as a busy worker lingers: a few rounds settle that.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from experiments.paper.simulate import Costs, Setup, simulate
 Values = npt.NDArray[np.float64]
 
 _ROUNDS = 4
-#: Where the rounds begin: anything of the right size.
+#: Start of the rounds: any values of the right size.
 _FIRST = Costs(10e-6, 20e-6, 30e-6, 5e-6, 30e-6, 20e-6, 60e-6, 0.005)
 
 
 class Run(NamedTuple):
-    """A measured run: its load, and cores that all shards and all workers took."""
+    """A measured run: its load, and the cores used by all shards and by all workers."""
 
     setup: Setup
     shard_cores: float
@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 def calibrate(runs: Sequence[Run]) -> Costs:
-    """The costs that explain the runs best."""
+    """The costs that best explain the runs."""
     costs = _FIRST
     for _ in range(_ROUNDS):
         counted = [simulate(run.setup, costs).rates for run in runs]
@@ -48,8 +48,8 @@ def calibrate(runs: Sequence[Run]) -> Costs:
 
 
 def _explain(counts: Values, cores: Values) -> list[float]:
-    """Costs of events, not below zero, by least squares of relative errors: the best of all choices of those that are
-    above zero, of which there are few."""
+    """Costs of events, not below zero, by least squares of relative errors: the best choice of positive costs among
+    all, which are few."""
     weighted, ones = counts / cores[:, None], np.ones(len(cores))
     width = counts.shape[1]
     best, least = [0.0] * width, float("inf")

@@ -1,4 +1,4 @@
-"""Figure 10: 32 resource sets on more and more hosts, up to collapse.
+"""Figure 10: 32 resource sets on a growing number of hosts, up to collapse.
 
 It ends with the paper's data center.
 """
@@ -31,7 +31,7 @@ _BASELINE, _BASELINE_QUICK = (1, 2, 4, 8, 16, 24, 48), (1, 4)
 _OURS, _OURS_QUICK = (1, 16, 64, 250, 1000, 5000, 10_500), (1, 64, 1000)
 _DATA_CENTER = Load(hosts=100, sets=101, metrics=5)  #: 50,500 samples/s: the introduction of the paper
 _COLLAPSE = 16  #: hosts, in the paper
-_FULL = 0.9  #: of a core: a database that takes so much of it is at its end
+_FULL = 0.9  #: of a core: a database that takes this much is exhausted
 _N_APP, _PAPER_RATE = 50_000, 7680
 _GOAL_RATE, _GOAL_CORES = 5e6, 0.2
 
@@ -55,14 +55,14 @@ def of_sets(records: Records) -> Records:
 
 
 def best_rate(records: Records, system: str) -> float | None:
-    """The highest rate at which a database stored all samples; None when none was measured."""
+    """The highest rate at which a database stored all samples; None if none was measured."""
     stored = records.of(system, DATABASE, KEPT_UP).over("h")
     rates = records.of(system, DATABASE, SAMPLES).over("h")
     return max((max(rates[hosts]) for hosts, share in stored.items() if min(share) >= ENOUGH), default=None)
 
 
 def _capacity(records: Records, system: str) -> float | None:
-    """Samples/s that the database would take if its core were full, by its CPU at the highest rate: a fit."""
+    """Samples/s that the database would take with a full core, by its CPU at the highest rate: a fit."""
     cpu = {h: median(values) for h, values in records.of(system, DATABASE, "cpu").over("h").items()}
     rates = {h: max(values) for h, values in records.of(system, DATABASE, SAMPLES).over("h").items()}
     most = max(cpu.keys() & rates.keys(), default=None)
@@ -75,7 +75,7 @@ def _highest(records: Records, system: str, resource: str) -> float | None:
 
 
 def _needed(measured: float | None, fitted: float | None) -> str | None:
-    """Independent acquisition systems for the paper's data center, where one takes so many samples/s."""
+    """Independent acquisition systems for the paper's data center, given the samples/s of one."""
     if not measured or not fitted:
         return None
     by_fit = f"{math.ceil(_DATA_CENTER.rate / fitted)} with its core full (not measured)"
@@ -83,7 +83,7 @@ def _needed(measured: float | None, fitted: float | None) -> str | None:
 
 
 def _cores(records: Records) -> float | None:
-    """Cores that everything takes in the paper's data center: probes, database and filter."""
+    """Cores for all parts in the paper's data center: probes, database and filter."""
     at = {"h": _DATA_CENTER.hosts, "p": _DATA_CENTER.sets, "m": _DATA_CENTER.metrics}
     each = [records.of(SHARDPULSE, role, "cpu", **at).values for role in (PROBE, DATABASE, FILTER)]
     return sum(map(median, each)) if all(each) else None

@@ -17,19 +17,19 @@ SYSTEMS = (BASELINE, SHARDPULSE)
 
 
 class Extent(NamedTuple):
-    """How much is measured: the window of each point in seconds, and whether only a few points are (``quick``)."""
+    """Extent of the measurement: seconds of each point's window; with ``quick`` only a few points are measured."""
 
     seconds: float
     quick: bool
 
     def some(self, full: Sequence[int], quick: Sequence[int]) -> Sequence[int]:
-        """The values of a parameter that are measured."""
+        """The measured values of a parameter."""
         return quick if self.quick else full
 
 
 class Row(NamedTuple):
-    """One measured value. ``role`` is the part that it belongs to (probe, database, ...); ``unit`` states the
-    denominator of a ratio; ``at`` is in seconds from the beginning of the window, for a whole window its end."""
+    """One measured value. ``role`` is its part (probe, database, ...); ``unit`` states the
+    denominator of a ratio; ``at`` is in seconds from the beginning of the window, or its end for a whole window."""
 
     system: str
     role: str
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A row with the point that it was measured in and the parameters of that point (h, p, m, t, shards, ...)."""
+    """A row with its point and the parameters of that point (h, p, m, t, shards, ...)."""
 
     point: str
     parameters: Mapping[str, float]
@@ -49,10 +49,10 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement. Its name says all that determines it: points of several figures with the same name are measured
-    once. ``measure`` gets a fresh directory; it raises ShardpulseError when it cannot be done.
+    """One measurement. Its name contains everything that determines it: points of several figures with the same name
+    are measured once. ``measure`` gets a fresh directory; it raises ShardpulseError if measuring is impossible.
 
-    ``overhead`` is the time in seconds that it takes beside its window, for the estimate of the time left;
+    ``overhead`` is its time in seconds outside its window, for the estimate of the time left;
     ``windows`` is the number of windows.
     """
 
@@ -63,15 +63,15 @@ class Point:
     windows: float = 1.0
 
     def estimate(self, extent: Extent) -> float:
-        """Seconds that it takes."""
+        """Duration in seconds."""
         return self.overhead + self.windows * extent.seconds
 
 
 class Finding(NamedTuple):
     """One value of the paper beside those measured here, all as text.
 
-    ``reproduced`` says whether the claim holds for the baseline on this machine, None where it was not tested; ``why``
-    says why not. ``goal`` is what shardpulse is to reach, ``met`` whether it does; None where there is no goal.
+    ``reproduced`` is whether the claim holds for the baseline on this machine, None if it was not tested; ``why`` is
+    the reason if not. ``goal`` is the goal of shardpulse, ``met`` whether it is reached; None without a goal.
     """
 
     what: str
@@ -123,9 +123,9 @@ def _matches(record: Record, wanted: tuple[str, str, str], parameters: Mapping[s
 class Figure:
     """One figure of the series.
 
-    ``section`` is that of the paper, "" for what the paper left open. ``draw`` draws into an empty plot. ``says``
-    answers two sentences: where paper, baseline and shardpulse differ, and why. All of them get the records of the
-    figure's points, of which some may be missing (a point that failed).
+    ``section`` is that of the paper, "" for questions left open by the paper. ``draw`` draws into an empty plot.
+    ``says`` returns two sentences: where paper, baseline and shardpulse differ, and why. All of them get the records of
+    the figure's points, some of which may be missing (a failed point).
     """
 
     name: str

@@ -1,11 +1,11 @@
 """Fits of curves: least squares, confidence bands, cross-validation, limits.
 
-A limit is the size at which it is reached.
+A limit is expressed as the size at which it is reached.
 
-Three families, all with a constant, as an empty server takes something too: a line ``a + b x``, the paper's parabola
-``a + b x + c x²``, and a power law ``a + b x^c``. The exponent of a power law is searched for, everything else is
-linear, so nothing can diverge. Bands are those of the mean response by Student's t, for the power law from the
-Jacobian at the solution (Seber, Wild: Nonlinear Regression, 5.1).
+Three families, all with a constant, since an idle server uses something too: a line ``a + b x``, the paper's parabola
+``a + b x + c x²``, and a power law ``a + b x^c``. Only the exponent of a power law is searched for, everything else is
+linear, so no fit can diverge. Bands are those of the mean response by Student's t, for the power law from the Jacobian
+at the solution (Seber, Wild: Nonlinear Regression, 5.1).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Model(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many are fitted."""
+        """Number of fitted parameters."""
         return len(self.exponents) + 2 * self.free
 
 
@@ -84,7 +84,7 @@ class Fit(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """The size where a curve reaches a limit, and the ends of its confidence interval; None: not up to 10^7."""
+    """The size where a curve reaches a limit, and the ends of its confidence interval; None: not reached up to 10^7."""
 
     size: float | None
     least: float | None
@@ -117,8 +117,8 @@ def fit(model: Model, sizes: Sequence[float] | Values, measured: Sequence[float]
 
 
 def compare(sizes: Sequence[float], measured: Sequence[float], models: Sequence[Model] = MODELS) -> list[Comparison]:
-    """All models for which there are sizes enough, the one that predicts best first. A model with fewer parameters
-    comes first where errors are equal."""
+    """All models with enough sizes, the best predicting one first. Of models with equal errors the one with fewer
+    parameters comes first."""
     count = len(set(sizes))
     fitting = [model for model in models if model.parameters < count]
     found = [Comparison(fit(model, sizes, measured), left_out(model, sizes, measured)) for model in fitting]
@@ -136,8 +136,8 @@ def left_out(model: Model, sizes: Sequence[float], measured: Sequence[float]) ->
 
 
 def crossing(found: Fit, limit: float, confidence: float = 0.95) -> Crossing:
-    """The smallest size where a curve reaches ``limit``, with the sizes where its confidence band does: the upper end
-    of the band first."""
+    """The smallest size where a curve reaches ``limit``, with the sizes at which its confidence band does: the upper
+    end of the band first."""
     sizes = np.geomspace(1.0, _SEARCHED_TO, _STEPS)
     low, high = found.band(sizes, confidence)
     middle, least, most = (_first(sizes, curve - limit) for curve in (found.at(sizes), high, low))
@@ -188,8 +188,8 @@ def _jacobian(model: Model, x: Values, exponents: Sequence[float], coefficients:
 
 
 def _exponent(x: Values, y: Values) -> float:
-    """The exponent of the free term that leaves the least squares, beside a constant: the best of a grid, then of finer
-    ones around it."""
+    """The exponent of the free term with the least squares, together with a constant: the best of a grid, then of finer
+    grids around it."""
     low, high = _EXPONENTS
     deviations = y - y.mean()
     for _ in range(_ZOOMS):

@@ -14,8 +14,8 @@ from experiments.paper.fits import Comparison, Crossing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
-_FEW = 64  #: hosts of the paper's own runs, beyond which it extrapolates
-_BEYOND = 4.0  #: times the largest measured size that is drawn
+_FEW = 64  #: hosts of the paper's own runs; it extrapolates beyond them
+_BEYOND = 4.0  #: largest drawn size, as a multiple of the largest measured one
 
 
 def _compared(measured: Mapping[float, float]) -> list[Comparison]:
@@ -23,8 +23,8 @@ def _compared(measured: Mapping[float, float]) -> list[Comparison]:
 
 
 def extrapolated(measured: Mapping[float, float]) -> dict[str, float]:
-    """Relative error at the largest size of each model that is fitted to sizes up to the paper's 64; nothing where no
-    larger size was measured, or too few."""
+    """Relative error at the largest size of each model fitted to sizes up to the paper's 64; empty without a larger
+    measured size, or with too few."""
     known = {size: value for size, value in measured.items() if size <= _FEW}
     largest = max(measured, default=0.0)
     if largest <= _FEW or not measured[largest]:

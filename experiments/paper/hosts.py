@@ -1,6 +1,6 @@
 """Figures 6 and 7: one database for many hosts with one resource set each.
 
-They show what it fits.
+They show its capacity.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def medians(records: Records, system: str, resource: str) -> dict[float, float]:
 
 
 def kept_up(records: Records, system: str) -> float | None:
-    """The most hosts that offered all samples, and whose samples a database stored, with no resource exhausted; None
-    when none was measured."""
+    """The largest number of hosts that offered all samples, all stored by the database, with no resource exhausted;
+    None if none was measured."""
     stored, offered = medians(records, system, KEPT_UP), full(records, system)
     used = [medians(records, system, resource) for resource in sampler.UNITS]
     good = [
@@ -60,7 +60,7 @@ def kept_up(records: Records, system: str) -> float | None:
 
 
 def parabolas(records: Records, system: str) -> dict[str, Fit]:
-    """The parabola of each resource of the database, where at least four points leave something of the residuals."""
+    """The parabola of each resource of the database with at least four points, so that residuals remain."""
     measured = {resource: medians(records, system, resource) for resource in sampler.UNITS}
     return {
         resource: fit(PARABOLA, list(values), list(values.values()))
@@ -151,7 +151,7 @@ def _fitted(records: Records) -> Sequence[Finding]:
 
 
 def bottlenecks(fitted: dict[str, Fit]) -> list[str]:
-    """Resources in the order in which their parabolas are exhausted; those that never are, are left out."""
+    """Resources in the order in which their parabolas are exhausted; resources never exhausted are left out."""
     at = {resource: size for resource, each in fitted.items() if (size := crossing(each, 1.0).size) is not None}
     return sorted(at, key=at.__getitem__)
 

@@ -11,7 +11,7 @@ from experiments.paper.figure import BASELINE, SHARDPULSE, SYSTEMS, Extent, Figu
 from experiments.paper.systems import DATABASE, PROBE, Load, compare, point, shown
 
 _METRICS, _QUICK = (1, 3, 5, 7, 9, 11, 13, 15), (1, 15)
-_CHEAP = 1.5  #: times what one index takes: as cheap as the paper says
+_CHEAP = 1.5  #: times the cost of one index: as cheap as in the paper
 
 
 def _points(extent: Extent) -> Sequence[Point]:
@@ -23,7 +23,7 @@ def _points(extent: Extent) -> Sequence[Point]:
 
 
 def growth(records: Records, system: str, role: str, resource: str) -> float | None:
-    """The median with the most indexes to that with one; None where one was not measured."""
+    """The median with the most indexes to that with one; None if one was not measured."""
     medians = [median(values) for values in records.of(system, role, resource).over("m").values()]
     return medians[-1] / medians[0] if len(medians) > 1 and medians[0] else None
 

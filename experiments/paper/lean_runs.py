@@ -1,6 +1,6 @@
 """Lean runs: windows of the whole pipeline with lean emulated hosts.
 
-Measured are what shards and filter take per sample, how old values are, and that nothing is lost.
+They measure the cost of shards and filter per sample, the age of values, and that nothing is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.paper.systems import DATABASE, FILTER
 from experiments.processes.control import ChildFailed
 
 GENERATOR, READER = "generator", "reader"
-CORES, BUSIEST, COST = "cores", "busiest", "cpu_per_sample"  #: quantities, beside memory, frames, samples and ages
+CORES, BUSIEST, COST = "cores", "busiest", "cpu_per_sample"  #: quantities, besides memory, frames, samples and ages
 UNITS = {
     CORES: "cores, user and system time of all",
     BUSIEST: "cores, of the busiest shard",
@@ -29,19 +29,19 @@ UNITS = {
     "age_p95": "seconds from sampling to readable",
 }
 ENTITIES, METRICS = 101, 15
-POLL, WATCHED = 0.02, 32  #: of the reader: seconds between two looks, hosts that it looks at
+POLL, WATCHED = 0.02, 32  #: of the reader: seconds between two looks, watched hosts
 _WARM_UP = 5.0
-_MANY, _LONG_WARM_UP = 5000, 15.0  #: so many hosts connect and fill fresh memory for longer
+_MANY, _LONG_WARM_UP = 5000, 15.0  #: this many hosts take longer to connect and to fill fresh memory
 _POSITIONS = 10.0
-_RETENTION = 1.0  #: of raw frames: the warm-up fills what is kept
+_RETENTION = 1.0  #: of raw frames: the warm-up fills the streams
 _ROLES = {DATABASE: "shards", FILTER: "filter", GENERATOR: "generator"}
 _MOST_TOLD = 3
 _WINDOWS = ("window_seconds", "counted_seconds", "plateau_seconds")
 
 
 def point(name: str, hosts: int, shards: int, rate: float = 1.0) -> Point:
-    """A window of ``hosts`` with ``rate`` frames a second each; it fails where samples are lost or values differ from
-    the scalar model. Windows of decision inputs have as many values at any rate as at one frame a second."""
+    """A window of ``hosts`` with ``rate`` frames a second each; it fails if samples are lost or values differ from the
+    scalar model. Windows of decision inputs have as many values at any rate as at one frame a second."""
     warm_up = _LONG_WARM_UP if hosts >= _MANY else _WARM_UP
     parameters = {"h": hosts, "p": ENTITIES, "m": METRICS, "t": 1.0 / rate, "shards": shards}
 

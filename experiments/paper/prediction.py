@@ -12,9 +12,9 @@ from experiments.paper.calibration import Run, calibrate
 from experiments.paper.simulate import Costs, Setup, Simulated, simulate
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-HEADROOM = 0.7  #: the largest share of a resource that is planned for
+HEADROOM = 0.7  #: the largest planned share of a resource
 SHARD, WORKER, MEMORY, NETWORK = "core of a shard", "core of a filter worker", "memory", "network"
-_MOST = 100_000  #: hosts up to which a bottleneck is searched
+_MOST = 100_000  #: hosts up to which a bottleneck is searched for
 _STEPS = 8
 _SECONDS = 2.0
 
@@ -28,8 +28,8 @@ class Machine(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """Demand that is linear in the number of hosts: bytes of memory of shards and filter without any and per host, and
-    bytes per second that a host's frames are on the network. The filter runs beside the shards."""
+    """Demand that is linear in the number of hosts: bytes of memory of shards and filter without hosts and per host,
+    and bytes per second of a host's frames on the network. The filter runs beside the shards."""
 
     memory: float
     memory_per_host: float
@@ -41,8 +41,7 @@ class Demand(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """The smallest pipeline for a number of hosts in which every share stays below HEADROOM, and what is simulated of
-    it."""
+    """The smallest pipeline for a number of hosts with every share below HEADROOM, and its simulation."""
 
     setup: Setup
     simulated: Simulated
@@ -50,7 +49,8 @@ class Planned(NamedTuple):
 
 
 class Bottleneck(NamedTuple):
-    """The resource that ends first on one machine with one shard and one worker, and the number of hosts there."""
+    """The first exhausted resource on one machine with one shard and one worker, and the number of hosts at that
+    point."""
 
     resource: str
     hosts: int
@@ -69,7 +69,7 @@ def simulated(setup: Setup, costs: Costs) -> Simulated:
 
 
 def demand(hosts: Sequence[float], memory: Sequence[float], network_per_host: float) -> Demand:
-    """Memory as a line through what was measured."""
+    """Memory as a line through the measured points."""
     line = fits.fit(fits.LINE, hosts, memory)
     base, slope = line.at([0.0, 1.0]).tolist()
     return Demand(max(0.0, base), max(0.0, slope - base), network_per_host)
@@ -77,7 +77,7 @@ def demand(hosts: Sequence[float], memory: Sequence[float], network_per_host: fl
 
 @lru_cache(64)
 def plan(hosts: int, costs: Costs, wanted: Demand, machine: Machine) -> Planned:
-    """Add shards and workers, one where it is needed, until every share stays below HEADROOM."""
+    """Add shards and workers as needed, until every share stays below HEADROOM."""
     shards = workers = 1
     while True:
         setup = Setup(hosts, shards=shards, workers=workers, seconds=_SECONDS)
@@ -92,7 +92,7 @@ def plan(hosts: int, costs: Costs, wanted: Demand, machine: Machine) -> Planned:
 
 @lru_cache(8)
 def first_bottleneck(costs: Costs, wanted: Demand, machine: Machine) -> Bottleneck:
-    """Where one shard, one worker, the memory or the network of one machine is exhausted first."""
+    """The first exhaustion of one shard, one worker, the memory or the network of one machine."""
     low, high = 100, _MOST
     for _ in range(_STEPS):
         middle = round(math.sqrt(low * high))
@@ -109,7 +109,7 @@ def first_bottleneck(costs: Costs, wanted: Demand, machine: Machine) -> Bottlene
 
 
 def _more(share: float, there: int) -> int:
-    """How many to add, where each works a ``share`` of the time: at least one where it is too much."""
+    """Number to add if each works a ``share`` of the time: at least one if that is too much."""
     return 0 if share <= HEADROOM else max(1, math.ceil(there * share / HEADROOM) - there)
 
 

@@ -18,8 +18,8 @@ from experiments.processes.control import Child, product
 from probes.metrics import HOST, PROCESSES
 
 _MEMORY = 1 << 30  #: of the shard of a real probe
-_LEAN = 5000  #: hosts from which on the emulated ones hold nothing, as they share the cores with what is measured
-#: Forks N processes that sleep until its standard input ends, and says their ids.
+_LEAN = 5000  #: hosts from which the emulated ones keep no frames, as they share the cores with the measured pipeline
+#: Forks N processes that sleep until its standard input ends, and prints their ids.
 _SLEEPERS = """
 import os, sys
 pids = []
@@ -35,8 +35,8 @@ os.read(0, 1)
 
 @contextmanager
 def real(load: Load, directory: Path) -> Iterator[System]:
-    """One probe of this host. Its resource sets are the host itself where ``load.sets`` is 1, else as many processes,
-    which it watches as ``pidstat`` would; ``load.metrics`` of each."""
+    """One probe of this host. Its resource sets are the host itself if ``load.sets`` is 1, else as many processes,
+    watched as by ``pidstat``; ``load.metrics`` of each."""
     with ExitStack() as stack:
         pids = stack.enter_context(_sleepers(load.sets)) if load.sets > 1 else []
         shards = stack.enter_context(start_shards(1, directory / "shards", maxmemory_bytes=_MEMORY))
@@ -56,7 +56,7 @@ def real(load: Load, directory: Path) -> Iterator[System]:
 
 @contextmanager
 def emulated(load: Load, directory: Path) -> Iterator[System]:
-    """Hosts with the product's own writer, all in one process, on one shard."""
+    """Hosts with the product's own writer, all in one process, with one shard."""
     options = Options(
         hosts=load.hosts,
         entities=load.sets,

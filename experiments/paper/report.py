@@ -22,7 +22,7 @@ _VALUES = ("what", "paper", "baseline", "shardpulse")
 
 
 class Shown(NamedTuple):
-    """A figure of the report: its findings, two sentences, its plot (SVG), and the cores that sampling took."""
+    """A figure of the report: its findings, two sentences, its plot (SVG), and the cores used for sampling."""
 
     figure: Figure
     findings: Sequence[Finding]
@@ -38,7 +38,7 @@ def plot(figure: Figure, records: Records, directory: Path) -> str:
     mpl.use("Agg")
     from matplotlib.figure import Figure as Plot
 
-    # Text stays text; ids of one SVG do not meet those of another in the same page.
+    # Text stays text; ids of different SVGs in the same page do not collide.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.name}):
         drawn = Plot(figsize=figure.size, layout="constrained")
         figure.draw(drawn, records)
@@ -51,7 +51,7 @@ def plot(figure: Figure, records: Records, directory: Path) -> str:
 
 
 def page(document: Mapping[str, Any], shown: Sequence[Shown]) -> str:
-    """The report; ``document`` is that of the run."""
+    """The report for the ``document`` of a run."""
     findings = [finding for each in shown for finding in each.findings]
     goals = [
         (finding.what, finding.goal, finding.shardpulse, _verdict(finding.met, document["quick"]))

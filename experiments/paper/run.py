@@ -19,7 +19,7 @@ _LEADING = ("figure", "point")
 
 
 class Measured(NamedTuple):
-    """Records by the name of their point, and for each point that failed why."""
+    """Records by the name of their point, and the reason for each failed point."""
 
     records: dict[str, list[Record]]
     failures: list[str]
@@ -35,13 +35,13 @@ def points_of(figures: Sequence[Figure], extent: Extent) -> list[Point]:
 
 
 def kept_in(directory: Path, extent: Extent) -> Path:
-    """Where the points of this commit and these options are kept."""
+    """File of the points for this commit and these options."""
     key = hashlib.sha256(repr((machine.state(), *extent)).encode()).hexdigest()[:12]
     return directory / "points" / key
 
 
 def measure(points: Sequence[Point], extent: Extent, kept: Path) -> Measured:
-    """Measure the points that are not in ``kept`` yet."""
+    """Measure the points not yet in ``kept``."""
     kept.mkdir(parents=True, exist_ok=True)
     found: dict[str, list[Record]] = {}
     for point in points:
@@ -69,7 +69,7 @@ def measure(points: Sequence[Point], extent: Extent, kept: Path) -> Measured:
 
 
 def write(path: Path, records: Mapping[str, Sequence[Record]]) -> None:
-    """Write records by figure as CSV, in one step: a file is whole or not there."""
+    """Write records by figure as CSV, in one step: a file is complete or absent."""
     names = list(dict.fromkeys(name for each in records.values() for record in each for name in record.parameters))
     part = path.with_suffix(".part")
     with part.open("w", newline="") as file:

@@ -3,7 +3,7 @@
 Utilization as in the paper (section 3.2), as ratios: CPU of one core, resident memory of the 2 GB of the paper's
 machines, network of 1 Gbit/s in the busier direction. CPU is the process clock of the kernel (clock_getcpuclockid(3),
 in nanoseconds, all threads), memory the resident pages of /proc/PID/statm, which count shared pages once for each
-process. Network is what the connections of a tree would put on an Ethernet: payload and segments of
+process. Network is the traffic of a tree's connections on an Ethernet: payload and segments of
 tcp_info (``ss -tie``), each segment with 66 bytes of headers (Ethernet, IPv4, TCP with timestamps).
 """
 
@@ -52,9 +52,9 @@ class Reading(NamedTuple):
 
 
 def watch(system: str, roles: Roles, seconds: float, network_every: int = 1) -> list[Row]:
-    """Block for ``seconds`` and sample all roles once a second; the network every so many seconds, as reading
-    thousands of connections takes a tenth of a second. Processes that have ended count nothing; ``systems.window``
-    notices them."""
+    """Block for ``seconds`` and sample all roles once a second; the network every ``network_every`` seconds, as reading
+    thousands of connections takes a tenth of a second. Ended processes count nothing; ``systems.window`` detects
+    them."""
     rows: list[Row] = []
     own, began = _own_cpu(), time.monotonic()
     trees = {role: _tree(roots) for role, roots in roles.items()}
@@ -84,8 +84,7 @@ def watch(system: str, roles: Roles, seconds: float, network_every: int = 1) -> 
 
 
 def pss(system: str, roles: Roles, at: float) -> list[Row]:
-    """Memory of all roles now, in which what processes share counts by share: reading it takes a millisecond of each
-    process."""
+    """Current memory of all roles, with shared pages counted by share: reading it takes a millisecond per process."""
     return [Row(system, role, PSS, "bytes", at, sum(map(pss_bytes, _tree(roots)))) for role, roots in roles.items()]
 
 
@@ -94,7 +93,7 @@ def _row(system: str, role: str, quantity: str, at: float, value: float) -> Row:
 
 
 def _tree(roots: Iterable[int]) -> list[int]:
-    """The processes below these, themselves included."""
+    """The processes below these, including themselves."""
     found = list(roots)
     for pid in found:  # grows meanwhile
         with suppress(OSError):
@@ -140,12 +139,12 @@ def _wire() -> dict[int, tuple[int, int]]:
 
 
 def _moved(before: dict[int, tuple[int, int]], after: dict[int, tuple[int, int]], sockets: set[int]) -> int:
-    """Bytes of the busier direction between two readings, over connections that are in both."""
+    """Bytes of the busier direction between two readings, over connections in both."""
     both = [(before[inode], after[inode]) for inode in sockets if inode in before and inode in after]
     return max(sum(new[way] - old[way] for old, new in both) for way in (0, 1))
 
 
 def _own_cpu() -> float:
-    """CPU seconds of this process and of the children that it has waited for."""
+    """CPU seconds of this process and of its waited-for children."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))

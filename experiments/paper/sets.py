@@ -1,6 +1,6 @@
-"""Figures 8 and 9: a host with more and more resource sets.
+"""Figures 8 and 9: a host with a growing number of resource sets.
 
-A tenth of every resource is the limit.
+The limit is a tenth of every resource.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def _points(extent: Extent) -> Sequence[Point]:
 
 
 def within(records: Records, system: str, role: str = PROBE) -> float | None:
-    """The most resource sets with which every resource stays within the limit; None when none was measured."""
+    """The largest number of resource sets with every resource within the limit; None if none was measured."""
     used = over_limit(records, system, role)
     return max((sets for sets, over in used.items() if not over), default=0.0) if used else None
 
 
 def over_limit(records: Records, system: str, role: str) -> dict[float, list[str]]:
-    """Resources beyond the limit by number of resource sets, each with all fewer ones."""
+    """Resources beyond the limit by measured number of resource sets; an empty list without any."""
     found: dict[float, list[str]] = {}
     for resource in sampler.UNITS:
         for sets, values in records.of(system, role, resource).over("p").items():
@@ -53,7 +53,7 @@ def _first_over(records: Records, system: str, resource: str) -> str:
 
 
 def _shared(records: Records, system: str) -> float | None:
-    """The most resource sets within the limit when memory that processes share counts once."""
+    """The largest number of resource sets within the limit with shared memory counted once."""
     found = {
         sets: median(values) / sampler.MEMORY_BYTES
         for sets, values in records.of(system, PROBE, sampler.PSS).over("p").items()

@@ -3,12 +3,12 @@
 It has hosts, shards, filter workers and readers.
 
 Hosts send a frame each interval at phases of their own; a shard is a single server, which pays for waking up when it
-was idle; a filter worker takes turns over its partitions with the product's own rules for how long it lingers and how
-much it takes (``filters.worker.loop.pace``); readers poll. Every shard and every worker has a core of its own: what two
-parts take from each other on one core is not simulated.
+was idle; a filter worker takes turns over its partitions with the product's own rules for lingering and the size of a
+turn (``filters.worker.loop.pace``); readers poll. Every shard and every worker has its own core: contention of two
+parts on one core is not simulated.
 
-Costs are CPU seconds, measured where few hosts send (``experiments.paper.calibration``). What is simulated here is how
-often each of them is paid at any size, and how long frames wait.
+Costs are CPU seconds, measured with few hosts (``experiments.paper.calibration``). The simulation finds how often each
+of them is paid at any size, and how long frames wait.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     Events = Generator[simpy.Event, Any, None]
 
 _LINGER = FilterSettings().linger_seconds
-_WARM_UP = 2.5  #: seconds until the workers know how busy they are
-_BEHIND = 1.0  #: a frame older than that is not waited for: a server is overloaded
+_WARM_UP = 2.5  #: seconds until the workers know their load
+_BEHIND = 1.0  #: older frames are not waited for: a server is overloaded
 
 
 class Costs(NamedTuple):
-    """CPU seconds: of a shard per wake-up, per frame (stored, read and committed), per commit and per question of a
-    reader; of a worker per turn, per frame and per commit, and the share of a core that it takes without any."""
+    """CPU seconds: of a shard per wake-up, per frame (stored, read and committed), per commit and per query of a
+    reader; of a worker per turn, per frame and per commit, and its share of a core when idle."""
 
     shard_wake: float
     shard_frame: float
@@ -52,7 +52,7 @@ class Costs(NamedTuple):
 
 class Setup(NamedTuple):
     """Setup of a simulation: ``hosts`` of ``samples`` each send ``rate`` frames a second to ``shards``, ``workers``
-    filter them, and a reader asks for ``watched`` partitions every ``poll`` seconds."""
+    filter them, and a reader queries ``watched`` partitions every ``poll`` seconds."""
 
     hosts: int
     samples: int = 1515
@@ -66,9 +66,9 @@ class Setup(NamedTuple):
 
 
 class Simulated(NamedTuple):
-    """Of the time after the warm-up: the busy share of the busiest shard and of the busiest worker, cores of all of
-    each, events per second by name, and ages in seconds of frames when a reader can have them. ``behind``: not all that
-    came was smoothed in time, so shares are of what was done and ages have no meaning."""
+    """Results for the time after the warm-up: the busy share of the busiest shard and of the busiest worker, cores of
+    all of each, events per second by name, and ages of frames in seconds when readable. ``behind``: not
+    all frames were smoothed in time, so shares are of the work done and ages have no meaning."""
 
     shard: float
     worker: float
@@ -81,7 +81,7 @@ class Simulated(NamedTuple):
 
 
 class _Server:
-    """A single server with a queue: work begins when what came before is done."""
+    """A single server with a queue: work begins when all earlier work is done."""
 
     def __init__(self, wake: float) -> None:
         self._wake = wake
@@ -90,7 +90,7 @@ class _Server:
         self.wakes = 0
 
     def serve(self, now: float, seconds: float) -> float:
-        """When work that comes now is done."""
+        """Completion time of work that arrives now."""
         if self._free <= now:
             self._free = now
             self.wakes += 1
@@ -101,7 +101,7 @@ class _Server:
 
 
 class _Partition:
-    """Frames that wait in a stream, by when they were sampled and stored, and when the worker reads them next."""
+    """Frames waiting in a stream, with their times of sampling and storing, and the time of the worker's next read."""
 
     def __init__(self, number: int, shard: _Server) -> None:
         self.number = number
@@ -111,7 +111,7 @@ class _Partition:
         self.listens = True  #: a read waits in the shard for the next frame
 
     def take(self, now: float) -> list[float]:
-        """The sampling times of what is stored by now."""
+        """Sampling times of the frames stored by now."""
         taken = []
         while self.stored and self.stored[0][1] <= now:
             taken.append(self.stored.popleft()[0])
@@ -122,7 +122,7 @@ class _Run:
     """One simulation."""
 
     def __init__(self, setup: Setup, costs: Costs) -> None:
-        import simpy  # of the extra "experiments": the list of figures is there without it
+        import simpy  # of the extra "experiments": the list of figures works without it
 
         self.setup, self.costs = setup, costs
         self.environment = simpy.Environment()
@@ -163,7 +163,7 @@ class _Run:
             yield self.environment.timeout(self.setup.poll)
 
     def note(self, sampled: Sequence[float], committed: float) -> None:
-        """Frames became readable; the reader has them at its next look."""
+        """Note that frames became readable; the reader has them at its next look."""
         seen = math.ceil(committed / self.setup.poll) * self.setup.poll
         self.counts["frames"] += len(sampled)
         self.ages += [seen - at for at in sampled]
@@ -180,14 +180,14 @@ class _Worker:
     def __init__(self, run: _Run, number: int) -> None:
         self._run = run
         self._pace = Pace(_LINGER)
-        self._ready: list[tuple[float, int]] = []  #: when an answer is there, of which partition
-        self._due: list[tuple[float, int]] = []  #: when a partition that lingers is read
+        self._ready: list[tuple[float, int]] = []  #: times of answers, and their partitions
+        self._due: list[tuple[float, int]] = []  #: read times of lingering partitions
         self._woken: Any = None
         self.busy = 0.0
         self.number = number
 
     def hear(self, partition: _Partition, at: float) -> None:
-        """The read that waits for a partition's next frame is answered at a time."""
+        """Note the time at which the read waiting for a partition's next frame is answered."""
         partition.listens = False
         heapq.heappush(self._ready, (at, partition.number))
         if self._woken is not None and not self._woken.triggered:
@@ -217,7 +217,7 @@ class _Worker:
             pace.note_work(frames * self._run.setup.samples, seconds)
 
     def _wait(self) -> Events:
-        """Until an answer is there, or a partition is to be read."""
+        """Wait until an answer arrives, or a partition is due."""
         environment = self._run.environment
         while True:
             self._read_due(environment.now)
@@ -229,7 +229,7 @@ class _Worker:
             yield environment.any_of([self._woken, environment.timeout(wait)])
 
     def _read_due(self, now: float) -> None:
-        """Read the partitions whose time has come: answered at once where something is stored, else by the next."""
+        """Read the due partitions: answered at once if a frame is stored, else by the next one."""
         while self._due and self._due[0][0] <= now:
             self._ask(self._run.partitions[heapq.heappop(self._due)[1]], now)
 
@@ -240,7 +240,7 @@ class _Worker:
             partition.listens = True
 
     def _take(self, now: float) -> list[tuple[_Partition, list[float]]]:
-        """Frames that one turn takes up."""
+        """Frames taken by one turn."""
         taken, samples = [], 0
         while self._ready and self._ready[0][0] <= now and samples < self._pace.turn_samples:
             partition = self._run.partitions[heapq.heappop(self._ready)[1]]

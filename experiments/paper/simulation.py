@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
 _SHARDS = 2
-#: Hosts and frames per second of each: of the calibration, and of the check.
+#: Hosts, and frames per second of each: for the calibration, and for the check.
 _CALIBRATION = ((100, 1.0), (500, 1.0), (500, 4.0), (500, 20.0))
 _CHECKED = ((2_000, 1.0), (10_000, 1.0))
 _TOLERANCE = 0.15
-#: What is checked: its name, the part and the quantity that are measured, and that of the simulation.
+#: Checked figures: name, measured part and quantity, and quantity of the simulation.
 _COMPARED = (
     ("cores of the shards", DATABASE, CORES, "shard_cores"),
     ("cores of the filter", FILTER, CORES, "worker_cores"),
@@ -44,12 +44,12 @@ class Checked(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Simulated to measured, less one."""
+        """Ratio of simulated to measured, minus one."""
         return self.simulated / self.measured - 1.0
 
 
 class Model(NamedTuple):
-    """Model that follows from the measured points: service times, memory and network per host, and a machine as this
+    """Model derived from the measured points: service times, memory and network per host, and a machine like this
     one."""
 
     costs: Costs
@@ -71,7 +71,7 @@ def _setup(hosts: int, rate: float = 1.0) -> Setup:
 
 
 def model(records: Records) -> Model | None:
-    """Calibrated from the points of few hosts; None where one of them is missing."""
+    """The model calibrated from the points of few hosts; None if one of them is missing."""
     runs, hosts, memory = [], [], []
     for number, rate in _CALIBRATION:
         shards = _value(records, DATABASE, CORES, number, rate)

@@ -17,7 +17,7 @@ _HOSTS = 100
 _WARM_UP = 6.0
 _PATIENCE = 120.0
 _CLIENT = "client"
-#: Quantity -> its unit, and where the document of ``experiments.reading`` has it, in milliseconds.
+#: Quantity -> its unit, and its place in the document of ``experiments.reading``, in milliseconds.
 _QUANTITIES = {
     "wall_p50": ("milliseconds", "milliseconds", "p50"),
     "wall_p95": ("milliseconds", "milliseconds", "p95"),

@@ -2,11 +2,11 @@
 
 The paper leaves it open.
 
-A shard is one thread on one core, so n of them can take what went through divided by the CPU seconds of the busiest,
-each with a core of its own, whatever else the machine has to do. Two series: the same hosts on more shards (the work of
-one is divided), and as many hosts on each (a shard works more cheaply the more it finds at each turn). Shards are
-pinned one to a core and begin again at the first core where there are more of them: on a machine with more cores the
-same command measures as many shards as it has cores, and prints the same table.
+A shard is one thread on one core, so the capacity of n of them is their throughput divided by the CPU seconds of the
+busiest, each with its own core, independent of other load of the machine. Two series: the same hosts on more shards
+(the work of one is divided), and as many hosts on each (the more a shard finds at each turn, the cheaper its work).
+Shards are pinned one to a core, starting again at the first core if there are more of them: on a machine with more
+cores the same command measures as many shards as it has cores, and prints the same table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
 
 _PER_SHARD, _QUICK_PER_SHARD = 2500, 500
-_LEAST = 4  #: shards that are measured however few cores there are
+_LEAST = 4  #: shards that are always measured, even with fewer cores
 
 
 def _points(extent: Extent) -> Sequence[Point]:
@@ -43,7 +43,7 @@ def _counts() -> list[int]:
 
 
 def capacity(records: Records) -> dict[tuple[int, int], float]:
-    """Samples/s that the shards of a point could take, by shards and hosts."""
+    """Capacity of the shards of a point in samples/s, by shards and hosts."""
     found = {}
     for record in records.of(SHARDPULSE, DATABASE, BUSIEST).all:
         shards, hosts = int(record.parameters["shards"]), int(record.parameters["h"])
@@ -53,7 +53,7 @@ def capacity(records: Records) -> dict[tuple[int, int], float]:
 
 
 def series(found: dict[tuple[int, int], float]) -> dict[str, dict[int, float]]:
-    """Speed-up by shards: the same hosts in all, and as many on each shard; without one shard's point, nothing."""
+    """Speed-up by shards: the same hosts in all, and as many on each shard; empty without the point of one shard."""
     most = max((hosts for _, hosts in found), default=0)
     least = min((hosts for shards, hosts in found if shards == 1), default=0)
     whole = {shards: found[shards, hosts] for shards, hosts in sorted(found) if hosts == most}

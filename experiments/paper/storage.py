@@ -1,6 +1,6 @@
 """Storage figure: throughput over record size, plain, slowed and in a guest.
 
-It is measured as the resource set ``storage`` does: of a device as it is, of the same one slowed, and of a virtio disk
+It is measured as by the resource set ``storage``: for a device as it is, for the same one slowed, and for a virtio disk
 on it, side by side (360is, "XenServer Creedence Alpha 2, Disk Performance", 2014).
 """
 
@@ -29,10 +29,10 @@ PLAIN, SLOWED, GUEST = SERIES = "device", "slowed device", "guest"
 LIMIT = 64 << 20  #: bytes per second of the slowed one
 _MIB = 1 << 20
 _SIZES = {False: 1024 * _MIB, True: 256 * _MIB}  #: of the file, by whether the run is quick
-_BOOT = 15.0  #: seconds that a guest takes to start and to end, a quarter of what it may take
-_LEAST_SPEED = 8 * _MIB  #: bytes per second of a guest that is waited for
+_BOOT = 15.0  #: seconds for the start and the end of a guest, a quarter of the time allowed
+_LEAST_SPEED = 8 * _MIB  #: bytes per second of the slowest guest that is waited for
 _EMULATED = "emulated"  #: parameter of the points of a guest: 1 without KVM
-_PART = 6.0  #: a size is measured for this part of a window, written and read
+_PART = 6.0  #: divisor of a window for each size, written and read
 _QUANTITIES = {"throughput": "throughput_bytes_per_second", "jitter": "jitter_ratio"}
 
 
@@ -42,7 +42,7 @@ def run(options: Options, slowed: Throttle | None = None) -> list[dict[str, floa
 
 
 def run_in_guest(options: Options) -> list[dict[str, float]]:
-    """The same in a guest, of a disk that is a file in the same directory. Raises UnavailableError."""
+    """The same in a guest, for a disk backed by a file in the same directory. Raises UnavailableError."""
     points = len(options.points) * options.seconds_per_point
     seconds = 4 * _BOOT + 2 * points + options.size_bytes / _LEAST_SPEED
 
@@ -75,7 +75,7 @@ def _figures(options: Options, run_fio: Callable[[Path], str]) -> list[dict[str,
 
 
 def _lacking(system: str) -> str:
-    """Why a series cannot be measured on this machine; "" when it can."""
+    """Why a series cannot be measured on this machine; "" if it can."""
     if system == SLOWED:
         return throttle.lacking(Path(tempfile.gettempdir()))
     return linux_guest.lacking() if system == GUEST else ""

@@ -16,20 +16,20 @@ from experiments.paper.figure import BASELINE, SHARDPULSE, Extent, Finding, Poin
 from experiments.paper.sampler import pss, watch
 
 PROBE, DATABASE, FILTER = "probe", "database", "filter"
-#: Quantities beside those of the sampler: samples stored per second, their share of those that the probes offered, and
-#: the share of N(h, p, m, t) that these offered, of probes that count.
+#: Quantities in addition to the sampler's: samples stored per second, their share of the samples offered by the probes,
+#: and the share of N(h, p, m, t) offered, for probes that count.
 SAMPLES, KEPT_UP, OFFERED = "samples", "kept_up", "offered"
-ENOUGH = 0.98  #: of either share: below it a window says nothing for its load
-NO_ROOM = "no_room"  #: instead of all others: memory that the load needs and this machine does not have
+ENOUGH = 0.98  #: of either share: below it a window is not valid for its load
+NO_ROOM = "no_room"  #: instead of all others: the memory needed by the load and lacking on this machine
 _START = 5.0  #: seconds for few parts
 _WARM_UP = 5.0  #: seconds
-_MANY = 500  #: connections, from which on the network is read more rarely
+_MANY = 500  #: connections from which the network is read more rarely
 _NETWORK_EVERY = 5
 
 
 class Load(NamedTuple):
-    """``hosts`` monitored hosts with ``sets`` resource sets each, of which ``metrics`` indexes are sampled every
-    ``interval`` seconds: h, p, m and t of the paper."""
+    """``hosts`` monitored hosts with ``sets`` resource sets each, with ``metrics`` indexes sampled every ``interval``
+    seconds: h, p, m and t of the paper."""
 
     hosts: int = 1
     sets: int = 1
@@ -48,8 +48,8 @@ class Load(NamedTuple):
 
 
 class System(NamedTuple):
-    """A running system: the roots of the process trees of each role, how many samples its database has stored, where
-    its parts say why they end, if not on stderr, and how many samples emulated hosts have made."""
+    """A running system: the roots of the process trees of each role, the number of samples stored by its database, the
+    logs of its parts, if not stderr, and the number of samples made by emulated hosts."""
 
     name: str
     roles: Mapping[str, Sequence[int]]
@@ -67,15 +67,15 @@ class NoRoom(UnavailableError):
 
 
 def require_memory(needed: float) -> None:
-    """Raises NoRoom unless so many bytes are available."""
+    """Raises NoRoom unless ``needed`` bytes are available."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     if needed > 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")):
         raise NoRoom(needed)
 
 
 def until(done: Callable[[], bool], seconds: float, otherwise: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for a condition. Raises UnavailableError when the server ends before, or it takes too long,
-    with the end of the server's log."""
+    """Wait for a condition. Raises UnavailableError, with the end of the server's log, if the server ends before, or
+    the wait takes too long."""
     deadline = time.monotonic() + seconds
     while not done():
         if server.poll() is not None or time.monotonic() > deadline:
@@ -92,8 +92,8 @@ Start = Callable[[Load, Path], AbstractContextManager[System]]
 
 
 def point(name: str, start: Start, load: Load, overhead: float = 0.0) -> Point:
-    """One window of a system under a load; ``name`` is that of the system, and after a hyphen how
-    it is loaded. ``overhead``: seconds beyond the usual that its parts take to start and to end."""
+    """One window of a system under a load; ``name`` is that of the system, and after a hyphen its load. ``overhead``:
+    extra seconds for its parts to start and to end."""
 
     def measure(extent: Extent, directory: Path) -> list[Row]:
         try:
@@ -108,8 +108,8 @@ def point(name: str, start: Start, load: Load, overhead: float = 0.0) -> Point:
 
 
 def window(system: System, load: Load, seconds: float) -> list[Row]:
-    """Resources of every role, samples per second, and their share of what the load offers. Raises UnavailableError
-    when a process has ended."""
+    """Resources of every role, samples per second, and their share of the load. Raises UnavailableError if a process
+    has ended."""
     every = min(_NETWORK_EVERY, round(seconds)) if load.hosts > _MANY else 1
     counts = [system.stored, *([system.made] if system.made else [])]
     before, began = [count() for count in counts], time.monotonic()
@@ -141,12 +141,12 @@ def compare(
     goal: str = "",
     met: bool | None = None,
 ) -> Finding:
-    """A finding from what was measured of each system."""
+    """A finding from the measurements of each system."""
     return Finding(what, paper, shown(here[BASELINE]), shown(here[SHARDPULSE]), reproduced, why, goal, met)
 
 
 def full(records: Records, system: str) -> set[float]:
-    """Numbers of hosts at which the probes offered all samples, as far as they count them."""
+    """Numbers of hosts with all samples offered by the probes, as far as they count them."""
     short = records.of(system, PROBE, OFFERED).over("h")
     return {h for h in records.of(system, DATABASE, KEPT_UP).over("h") if min(short.get(h, [1.0])) >= ENOUGH}
 
@@ -157,7 +157,7 @@ def median(records: Records) -> float | None:
 
 
 def shown(value: float | str | None) -> str:
-    """A value of a table."""
+    """A value as shown in a table."""
     if isinstance(value, str):
         return value
     return "not measured" if value is None else f"{value:.2g}" if abs(value) < 10 else f"{value:,.0f}"

@@ -47,8 +47,8 @@ examples:
 _OVERLOADED = 0.9
 _AFTERWARDS = 120  #: seconds in which a destination should not become hot
 _BEFORE = 60  #: seconds of calm that fill the windows
-_TRIAL = 60  #: seconds in which windows fill after the moves of a trial, and in which no host should be hot then
-_HOT = 20  #: one host of so many is hot where a plan is timed
+_TRIAL = 60  #: seconds for windows to fill after the moves of a trial, then seconds in which no host should be hot
+_HOT = 20  #: one in this many hosts is hot when a plan is timed
 _MOST_PLAN_SECONDS = 1.0
 _CASES = tuple(Size(hosts, 15, hosts * 3 // 20, vm_noise=noise) for hosts in (20, 100) for noise in (0.05, 0.3))
 _MOST_RATIO = 1.2  #: moves per fewest moves
@@ -58,7 +58,7 @@ _MOST = {
 
 
 class Timed(NamedTuple):
-    """One plan for many hosts: how many were hot, how many moves it has, how long it took, the best of three."""
+    """One plan for many hosts: number of hot hosts, number of moves, duration, the best of three."""
 
     hosts: int
     hot: int
@@ -67,7 +67,7 @@ class Timed(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """Counts of one run; ``rounds`` are plans that had moves."""
+    """Counts of one run; ``rounds`` are plans with moves."""
 
     moves: int
     rounds: int
@@ -80,7 +80,7 @@ class Ran(NamedTuple):
 
 @program("planner")
 def main(argv: list[str]) -> int:
-    """Run, print, and answer 1 where the shipped planner misses what it has to reach."""
+    """Run, print, and return 1 if the shipped planner misses a target."""
     given = _parse(argv)
     method = method_of(Decisions(selection=given.selection, placement=given.placement))
     seeds = range(given.seed, given.seed + given.runs)
@@ -123,7 +123,7 @@ def means_of(runs: list[Ran]) -> dict[str, float]:
 
 
 def time_plan(method: Method, seed: int, hosts: int) -> Timed:
-    """The time of one plan, ten seconds after a rise of little noise, by which all of them are hot."""
+    """The time of one plan, ten seconds after a rise with little noise, when all of the overloaded hosts are hot."""
     world = World(Size(hosts, overloaded=max(1, hosts // _HOT), least=0.98, deviation=0.02), seed, 8)
     sight = Sight(world)
     for second in range(-_BEFORE, 11):
@@ -176,9 +176,9 @@ def run(method: Method, seed: int, given: argparse.Namespace, size: Size, layout
 
 
 def fewest_moves(method: Method, seed: int, given: argparse.Namespace, size: Size, layout: Layout | None = None) -> int:
-    """The fewest moves after which no host is hot, by trial: the greatest VMs of a host reach the idlest ones when the
-    first migrations of a run end, and each host that is hot after that gives one more in the next trial. A host that
-    has no VM left to give gives none."""
+    """The smallest number of moves after which no host is hot, by trial: the greatest VMs of a host reach the idlest
+    hosts when the first migrations of a run end, and each host still hot after that gives one more in the next trial. A
+    host without VMs left gives none."""
     leaving = Counter[int]()
     while True:
         world = World(size, seed, given.migration_seconds, layout)
@@ -191,7 +191,7 @@ def fewest_moves(method: Method, seed: int, given: argparse.Namespace, size: Siz
 
 
 def _hot_after(world: World, leaving: Counter[int], method: Method, second: int) -> set[int]:
-    """Overloaded hosts that are hot long after VMs have left them at a second."""
+    """Overloaded hosts still hot long after VMs have left them at a given second."""
     sight, hot, found = Sight(world), frozenset[str](), set[int]()
     for now in range(-_BEFORE, second + 2 * _TRIAL):
         world.tick(now)

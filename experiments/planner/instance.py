@@ -1,8 +1,8 @@
 """Instances of VMR2L: hosts and VMs of a real cluster, each host emptied.
 
-Ding and others, Towards VM rescheduling optimization through deep reinforcement learning, EuroSys 2025. An instance
-says how many vCPUs and how much memory each VM was given, which VMs may not share a host, and which may not move. It
-does not say what they use: the loads of hosts are made (``world``), and a VM takes its part of them by its vCPUs.
+Ding and others, Towards VM rescheduling optimization through deep reinforcement learning, EuroSys 2025. An instance has
+the vCPUs and the memory of each VM, and which VMs may not share a host or may not move. It lacks their use: the loads
+of hosts are generated (``world``), and shared by VMs according to vCPUs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _WARM_UP = 60  #: seconds that fill the windows
 
 
 class Emptied(NamedTuple):
-    """Hosts with VMs that were put into maintenance one by one: all, those of which every VM found a place in one plan,
-    and those of which every VM but pinned ones did; VMs that found none, by the first words of the reason."""
+    """Hosts with VMs put into maintenance one by one: all, those with a place for every VM in one plan, and those with
+    a place for every VM except pinned ones; VMs without a place, by the first words of the reason."""
 
     hosts: int
     emptied: int
@@ -63,7 +63,7 @@ def read(path: Path) -> tuple[Size, Layout]:
 
 
 def empty_each(size: Size, layout: Layout, seed: int, method: Method) -> Emptied:
-    """Put each host into maintenance, one at a time, while all are calm; as many VMs as need be move at once."""
+    """Put each host into maintenance, one at a time, while all are calm; any number of VMs may move at once."""
     world = World(size, seed, 8, layout)
     sight = Sight(world)
     for second in range(-_WARM_UP, 0):

@@ -1,6 +1,6 @@
-"""Pictures of the small data center as the planner sees them.
+"""Views of the small data center as the planner sees them.
 
-Samples go through the filter step of the product, and its readers make the figures.
+Samples go through the product's filter step, and its readers compute the figures.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from experiments.simulation.values import guest_values, host_values
 from filters.decisions.picture import Picture
 
 _LONG_AGO = -1_000_000
-_EARLIER = 1_000  #: seconds before second 0 that may be looked at: ticks begin at 0
+_EARLIER = 1_000  #: readable seconds before second 0: ticks begin at 0
 
 
 class Sight:
-    """The samples of every second on their way through the filter."""
+    """Passes the samples of every second through the filter."""
 
     def __init__(self, world: World) -> None:
         vms = len(world.place)
@@ -27,7 +27,7 @@ class Sight:
         self._since = np.full(vms, _LONG_AGO)
 
     def look(self) -> None:
-        """Take in what this second has brought."""
+        """Process the samples of this second."""
         world, cores = self._world, self._world.size.cores
         for each in world.arrived:
             self._since[each.vm] = world.second
@@ -36,6 +36,6 @@ class Sight:
         self._filter.take(_EARLIER + world.second, *map(Columns, (hosts, guests), self._valid))
 
     def picture(self) -> Picture:
-        """All hosts now, with what runs on them."""
+        """All hosts now, with their VMs."""
         world = self._world
         return self._filter.picture(world.second, world.place, world.second - self._since, world.layout.labels)

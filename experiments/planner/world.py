@@ -13,14 +13,14 @@ from filters.decisions.constraints.labels import PINNED
 
 _GIB = float(1 << 30)
 _CORRELATION = 0.5  #: of the noise from one second to the next
-_LARGE = 4.0  #: vCPUs of a VM, as a multiple of the cores that it uses when its host is full
-_RELIEVABLE = 4  #: VMs that a host of a given layout has that rises: one of a single VM cannot be relieved
+_LARGE = 4.0  #: vCPUs of a VM, as a multiple of its use in cores on a full host
+_RELIEVABLE = 4  #: minimum VMs on an overloaded host of a given layout: a single VM cannot be relieved
 
 
 class Size(NamedTuple):
     """Hosts are between ``lowest`` and ``highest`` of their CPU; ``overloaded`` ones rise at second 0 to between
     ``least`` and ``most``. The greater ``evenness``, the more equal are the VMs of a host (Dirichlet). ``vm_noise`` is
-    that of each VM as a ratio of what it asks for, in place of ``deviation``."""
+    the noise of each VM as a ratio of its demand, in place of ``deviation``."""
 
     hosts: int = 20
     vms: int = 15  #: per host
@@ -37,8 +37,8 @@ class Size(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Rows of the hosts on which VMs are, what each takes of the load of its host, its memory, and its labels (none
-    where the sequence is empty)."""
+    """Host rows of the VMs, the share of each in the load of its host, its memory, and its labels (none if the sequence
+    is empty)."""
 
     place: Ints
     shares: Doubles
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A migration in progress: row of the VM, of the host that it comes to, the second of its end."""
+    """A migration in progress: row of the VM, row of its destination, the second of its end."""
 
     vm: int
     target: int
@@ -55,8 +55,8 @@ class Way(NamedTuple):
 
 
 class World:
-    """Where every VM is, what it asks for, and what it gets (``done``); one ``tick`` is a second. The same seed is the
-    same load."""
+    """Place, demand and received CPU (``done``) of every VM; one ``tick`` is a second. The same seed gives the same
+    load."""
 
     def __init__(self, size: Size, seed: int, migration_seconds: int, layout: Layout | None = None) -> None:
         generator = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ class World:
         self.arrived: list[Way] = []
 
     def tick(self, second: int) -> None:
-        """Go on to ``second``: what is due arrives, noise goes on."""
+        """Advance to ``second``: due migrations end, noise continues."""
         self.second = second
         self.arrived = [each for each in self.ways if each.ends <= second]
         self.ways = [each for each in self.ways if each.ends > second]
@@ -97,11 +97,11 @@ class World:
         self._carried = self.done.carried
 
     def begin(self, vm: int, target: int) -> None:
-        """A VM starts to migrate; its load is at its source until it has."""
+        """Start a migration; the VM's load is at its source until the end."""
         self.ways.append(Way(vm, target, self.second + self.migration_seconds))
 
     def relieve(self, leaving: Mapping[int, int]) -> None:
-        """So many of the greatest VMs of each host are at once on the hosts that are idlest then."""
+        """Move this number of the greatest VMs of each host at once to the then idlest hosts."""
         sizes = self.level_of_vms()
         for host, number in leaving.items():
             there = np.flatnonzero((self.place == host) & ~self.pinned)
@@ -109,16 +109,16 @@ class World:
                 self.place[vm] = self.levels().argmin()
 
     def level_of_vms(self) -> Doubles:
-        """Levels that VMs ask for without noise, ratios of a host (V,)."""
+        """Demand of VMs without noise, ratios of a host (V,)."""
         return self._risen if self.second >= 0 else self._calm
 
     def levels(self) -> Doubles:
-        """Levels asked of hosts without noise (H,)."""
+        """Demand on hosts without noise (H,)."""
         return np.bincount(self.place, self.level_of_vms(), self.size.hosts).astype(np.float64)
 
 
 def _made(size: Size, generator: np.random.Generator) -> Layout:
-    """As many VMs on each host, of memory and shares by chance."""
+    """Equally many VMs on each host, with random memory and shares."""
     place = np.repeat(np.arange(size.hosts), size.vms)
     memory = generator.choice([1.0, 2.0, 4.0, 8.0], len(place)) * _GIB
     return Layout(place, generator.dirichlet(np.full(size.vms, size.evenness), size.hosts).ravel(), memory)

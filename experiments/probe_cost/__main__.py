@@ -6,17 +6,15 @@
                                      [--repeats 5] [--interval 1] [--json]
                                      [--idle 5000] [--forks 300] [--vms 200]
 
-Memory: PSS depends on who else maps the same interpreter (the load may, with 100 processes);
-``probe_private_bytes`` is what would be free if the probe ended, ``probe_rss_bytes`` the most that it can be.
+Memory: PSS depends on other processes that map the same interpreter (the load may, with 100 processes);
+``probe_private_bytes`` is the memory freed if the probe ended, ``probe_rss_bytes`` the upper bound of its use.
 
-One run starts the load (``load_processes``), one real shard and the real probe, waits for
-``--warm-up`` seconds and measures a window: CPU of the probe and of its tools by
-/proc/PID/schedstat (nanoseconds; all of them have one thread), memory by smaps_rollup. Discovery, checks,
-frames, outbox and sending are all in it. In the same run vmstat and pidstat alone, told the
-same pids, are measured for the same time, and a C program that does nothing but read the same files
-(``empty_loop.c``, where there is a C compiler): on a shared machine compare ratios. ``empty_loop`` reads
-all files that the figures come from, ``empty_loop_kept`` leaves out /proc/PID/status, in whose place the
-probe asks taskstats where it may.
+One run starts the load (``load_processes``), one real shard and the real probe, waits for ``--warm-up`` seconds and
+measures a window: CPU of the probe and of its tools by /proc/PID/schedstat (nanoseconds; all of them have one thread),
+memory by smaps_rollup. Discovery, checks, frames, outbox and sending are all included. In the same run vmstat and
+pidstat alone, given the same pids, are measured for the same time, and a C program that only reads the same files
+(``empty_loop.c``, if there is a C compiler): on a shared machine compare ratios. ``empty_loop`` reads all files used
+for the figures, ``empty_loop_kept`` leaves out /proc/PID/status, replaced in the probe by taskstats if permitted.
 
 ``--idle``, ``--forks`` and ``--vms`` fill the host with processes that are not among the N; the VMs are processes
 with the name, the command line and the threads of a qemu with two vCPUs, and the probe takes them for VMs.
@@ -55,7 +53,7 @@ from probes.loop.account import cpu_seconds, pss_bytes
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = {"procfs": ("procfs", "procfs"), "tools": ("vmstat", "pidstat")}
-_TLS = "_tls"  #: what ends the name of a kind whose shards speak TLS
+_TLS = "_tls"  #: suffix of a kind with shards that speak TLS
 _BARE = ("bare_tools", *beside.PROCESS_FILES)
 
 
@@ -106,7 +104,7 @@ def load(count: int, directory: Path) -> Iterator[list[int]]:
     command = [sys.executable, "-m", "experiments.emulation.load_processes", str(count), str(directory)]
     pipe = subprocess.PIPE
     with ExitStack() as stack:
-        with uninterrupted():  # a parent that is not known yet could not be ended
+        with uninterrupted():  # an unrecorded parent could not be ended
             parent = subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
             stack.enter_context(parent)
             stack.callback(_end_group, parent.pid)
@@ -115,7 +113,7 @@ def load(count: int, directory: Path) -> Iterator[list[int]]:
 
 
 def _end_group(pid: int) -> None:
-    """End the load processes with the one that has just been forked and is not known yet."""
+    """End the load processes, including one just forked and not yet recorded."""
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -196,7 +194,7 @@ def window(probe: int, tools: list[int], seconds: float) -> dict[str, float]:
 
 
 def written(shards: Shards | TlsShards, host: str, processes: int, vms: int = 0) -> dict[str, float]:
-    """Figures of the probe about itself in the shard. Raises RuntimeError when it watched too few or missed ticks."""
+    """The probe's own figures in the shard. Raises RuntimeError if it watched too few or missed ticks."""
     with closing(shards.connect()) as cluster:
         tag = read_layout(cluster).tag_of(host_id(host))
         data = cluster.call(keys.raw(tag), "GET", keys.status(tag, host_id(host)))
@@ -216,7 +214,7 @@ def children(pid: int) -> list[int]:
 
 
 def private_bytes(pid: int) -> int:
-    """Memory that no other process shares (proc(5), smaps_rollup)."""
+    """Memory not shared with other processes (proc(5), smaps_rollup)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
@@ -246,7 +244,7 @@ def summary(runs: dict[str, list[dict[str, float]]], options: argparse.Namespace
 
 
 def table(result: dict[str, Any]) -> str:
-    """The medians for people."""
+    """The medians as text."""
     lines = [
         f"host + {result['processes']} processes every {result['interval']:g} s, "
         f"medians of {result['repeats']} windows of {result['seconds']:g} s, {result['date']}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _SOURCE, _GUEST = (Path(__file__).with_name(f"{name}.c") for name in ("empty_loop", "guest"))
 HOST_FILES = ("stat", "meminfo", "vmstat", "net/dev", "pressure/cpu", "pressure/memory", "pressure/io")
-#: Per process: what pidstat's figures come from, and what is left of it where taskstats tells the switches.
+#: Per process: the files of pidstat's figures, and those still needed if taskstats has the switches.
 PROCESS_FILES = {"empty_loop": ("stat", "status", "io", "schedstat"), "empty_loop_kept": ("stat", "io", "schedstat")}
 _SENT = re.compile(r"\b(bytes_sent|segs_out|data_segs_out):(\d+)")
 
@@ -59,7 +59,7 @@ def build(directory: Path, source: Path = _SOURCE, name: str = "empty_loop") -> 
 
 
 def files(kind: str, pids: list[int]) -> list[str]:
-    """The files that the loop ``kind`` reads."""
+    """The files read by the loop ``kind``."""
     return [f"/proc/{name}" for name in HOST_FILES] + [
         f"/proc/{pid}/{name}" for pid in pids for name in PROCESS_FILES[kind]
     ]
@@ -84,10 +84,10 @@ def empty_loop(program: Path, paths: list[str], interval: float) -> Iterator[int
 
 @contextmanager
 def crowd(idle: int, forks: float, vms: int, directory: Path) -> Iterator[None]:
-    """Processes that nobody watches: ``idle`` that sleep, ``forks`` new ones each second, ``vms`` that look like qemu,
-    with the threads of two vCPUs where there is a C compiler.
+    """Unwatched processes: ``idle`` that sleep, ``forks`` new ones each second, ``vms`` that look like qemu, with the
+    threads of two vCPUs if there is a C compiler.
 
-    They end when this block does: their standard input is closed then."""
+    They end with this block, which closes their standard input."""
     qemu = directory / "qemu-system-x86_64"  # the executable must have the name
     if vms and compiler():
         build(directory, _GUEST, qemu.name)
@@ -106,8 +106,8 @@ def crowd(idle: int, forks: float, vms: int, directory: Path) -> Iterator[None]:
 
 
 def sent(pid: int) -> dict[str, int]:
-    """Traffic that the TCP connections of a process have sent so far (``ss``, tcp(7)): bytes, and packets with and
-    without data; empty where ss cannot be had or does not say."""
+    """Traffic sent so far by the TCP connections of a process (``ss``, tcp(7)): bytes, and packets with and without
+    data; empty if ss is missing or does not report it."""
     if shutil.which("ss") is None:
         return {}
     done = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=False)

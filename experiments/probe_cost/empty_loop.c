@@ -1,4 +1,4 @@
-/* The kernel's own cost of /proc: reads files once a second, their descriptors kept open, and does nothing with them.
+/* The kernel's own cost of /proc: reads files once a second through open descriptors, and discards them.
 
    empty_loop INTERVAL < list of files, one per line */
 

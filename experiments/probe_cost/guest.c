@@ -1,6 +1,6 @@
-/* What a qemu with two vCPUs is to a probe: threads that are named as its own, and run a little once a second.
+/* A qemu with two vCPUs as seen by a probe: threads with its names that run briefly once a second.
 
-   It ends when its standard input does. */
+   It ends with its standard input. */
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,7 +1,7 @@
 """Access to TLS 1.3 shards: authorities, users and passwords of each part.
 
-The files of a shard are those that ``shardpulse shards render`` prints, its certificate is of an authority that
-``shardpulse certificates`` makes, and every part logs in as its own user.
+The files of a shard are those printed by ``shardpulse shards render``, its certificate is from an authority made by
+``shardpulse certificates``, and every part logs in as its own user.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from acquisition.wire.keys import DEFAULT_PARTITIONS
 if TYPE_CHECKING:
     from acquisition.certificates.making import Pair
 
-MASTER_KEY = "everything"  #: a user who may do everything: who makes faults, and looks at what no part may see
+MASTER_KEY = "everything"  #: a user with all rights, for faults and for data closed to all parts
 _DAYS, _DAYS_OF_SHARDS = 30, 20
 _AUTHORITY, _PASSWORDS = "authority", "passwords"
 _NONE: Mapping[str, str] = {}
-CERTIFICATE = "shard"  #: the name of a shard's certificate and key, as rendered files call them
+CERTIFICATE = "shard"  #: the name of a shard's certificate and key in rendered files
 
 
 def server() -> RedisBinary:
-    """The server of this machine with the module by which it speaks TLS. Raises UnavailableError, CannotCreateError."""
+    """This machine's server, with its TLS module. Raises UnavailableError, CannotCreateError."""
     return with_tls(redis_binary.find())
 
 
 @functools.cache
 def with_tls(found: RedisBinary) -> RedisBinary:
-    """A server with the module by which it speaks TLS. Raises UnavailableError, CannotCreateError."""
+    """A server with its TLS module. Raises UnavailableError, CannotCreateError."""
     with TemporaryDirectory() as place:
         return bus.write(Path(place), found)
 
 
 def missing() -> str:
-    """Why servers with TLS are not possible here and what to do about it; "" when they are."""
+    """Why servers with TLS are not possible here and what to do about it; "" if they are."""
     if find_spec("cryptography") is None:
         return f"certificates need the package cryptography: {extras.how_to_install('certificates')}"
     try:
@@ -64,15 +64,15 @@ class Access(NamedTuple):
 
     @property
     def ca(self) -> Path:
-        """The file that clients believe."""
+        """File of the authority trusted by clients."""
         return self.directory / _AUTHORITY / "ca.pem"
 
     def password_file(self, user: str) -> Path:
-        """The password of a user, as its part wants it."""
+        """Password file of a user, as for its part."""
         return self.directory / _PASSWORDS / user
 
     def credentials(self, user: str) -> Credentials:
-        """As a part has them."""
+        """Credentials as for a part."""
         return Credentials(user, self.passwords[user], ours(), str(self.ca))
 
     def section(self, user: str, addresses: Sequence[Address], more: str = "") -> str:
@@ -96,7 +96,7 @@ class Access(NamedTuple):
         (home / "ca.pem").write_bytes(self.ca.read_bytes())
 
     def list_users(self, home: Path) -> None:
-        """Write who a shard knows when it starts, with the passwords that are valid now. Raises CannotCreateError."""
+        """Write a shard's file of users, with the currently valid passwords. Raises CannotCreateError."""
         everything = grants.line(MASTER_KEY, [grants.Grant("@all", ("*",), ("*",))], self.passwords[MASTER_KEY])
         named = {user: self.passwords[user] for user in grants.USERS}
         users = f"{rendering.users_of(named, DEFAULT_PARTITIONS)}{everything}\n"
@@ -106,7 +106,7 @@ class Access(NamedTuple):
         self, home: Path, names: list[str], name: str = CERTIFICATE, later: float = 0.0, strange: bool = False
     ) -> None:
         """Issue a certificate for ``names``, as ``name.pem`` and ``name.key`` in ``home``, that is valid for some weeks
-        from ``later`` seconds after now on; ``strange``: by an authority that nobody believes.
+        from ``later`` seconds after now on; ``strange``: by an untrusted authority.
 
         Raises CannotCreateError.
         """
@@ -130,7 +130,7 @@ def make(directory: Path) -> Access:
 
 
 def _authority() -> Pair:
-    """One that was there before, so that it may have issued what is over."""
+    """An authority old enough to have issued expired certificates."""
     from acquisition.certificates import making
 
     return making.authority(making.SHARDS, _now() - timedelta(days=_DAYS), 2 * _DAYS)

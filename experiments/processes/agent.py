@@ -3,7 +3,7 @@
     python -m experiments.processes.agent HOME [own]     (orders and answers as JSON lines)
 
 On this machine it is the first process in the namespaces of a host; on others ssh runs it, and ``own`` has it remove
-HOME in the end. Either way no part outlives it, and it does not outlive whoever gives the orders.
+HOME in the end. Either way no part outlives it, and it does not outlive its controller.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 
 
 class Agent:
-    """Carries out orders; ``stop`` ends all that it has started."""
+    """Carries out orders; ``stop`` ends all parts started by it."""
 
     def __init__(self, place: Path) -> None:
         self._home = place
@@ -46,7 +46,7 @@ class Agent:
         }  # fmt: skip
 
     def answer(self, order: Mapping[str, Any]) -> Answer:
-        """Do as ordered; what fails is said under ``failed``."""
+        """Carry out an order; errors are returned under ``failed``."""
         arguments = {name: value for name, value in order.items() if name != "do"}
         try:
             return self._actions[order["do"]](**arguments)
@@ -61,12 +61,12 @@ class Agent:
             process.stop([self._shard[0]], [self._shard[1]])
 
     def _set_clock(self, environment: dict[str, str]) -> Answer:
-        """That of all parts which are started from now on."""
+        """Set the clock of all parts started from now on."""
         os.environ.update(environment)
         return {}
 
     def _find_server(self) -> Answer:
-        """The server of this machine, and the core for it."""
+        """Find this machine's server, and the core for it."""
         self._server = redis_binary.find()
         return {"path": self._server.path, "core": machine.cores()[0]}
 
@@ -84,25 +84,25 @@ class Agent:
         return {}
 
     def _start(self, part: str, module: str, arguments: list[str], talks: bool) -> Answer:
-        """Start a Python program; one that ``talks`` is told and heard."""
+        """Start a Python program; one that ``talks`` exchanges messages."""
         with self._log(part).open("ab") as log:
             command = python(module, *arguments)
             self._parts[part] = Child(part, command, stderr=log, stdout=None if talks else log)
         return {}
 
     def _tell(self, part: str, message: Answer) -> Answer:
-        """Give a part a message."""
+        """Send a message to a part."""
         self._parts[part].send(message)
         return {}
 
     def _hear(self, part: str) -> Answer:
-        """Its next message, under ``message``; nothing where none comes within a moment: an agent that waited for long
-        would not see that the other side is gone."""
+        """Its next message, under ``message``; empty if none arrives within a moment: an agent that waited longer would
+        not notice a lost controller."""
         talking = self._parts[part]
         return {"message": talking.receive(_HEAR_SECONDS)} if talking.speaks(_HEAR_SECONDS) else {}
 
     def _ended(self) -> Answer:
-        """Programs that have ended although nobody has ended them, and the last that it said."""
+        """Programs that have ended by themselves, and the end of their output."""
         found = {name: self._last_words(name) for name, part in self._parts.items() if part.code is not None}
         if self._shard is not None and not self._shard[0].alive:
             found[SHARD] = process.last_words(self._home / SHARD)
@@ -117,8 +117,8 @@ class Agent:
 
 
 def main(arguments: list[str]) -> None:
-    """Obey until ordered to ``end``, or until the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for whoever gives the orders
+    """Carry out orders until ``end``, or until the controller is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the controller
     place = Path(arguments[0])
     agent, orders = Agent(place), Orders()
     with temporary.held(place) if arguments[1:] else contextlib.nullcontext():

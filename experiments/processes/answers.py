@@ -21,11 +21,11 @@ _TOLD_EVERY = 30.0
 
 
 class Lacking(ShardpulseError):
-    """The machine lacks what a program needs."""
+    """The machine lacks something needed by a program."""
 
 
 def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The JSON document of a program. Raises Lacking, or ChildFailed with what it said last."""
+    """The JSON document of a program. Raises Lacking, or ChildFailed with the end of its output."""
     command = lifeline.tied(python(f"experiments.{program}", *words, "--json"))
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=said) as child:
@@ -46,7 +46,7 @@ def ask(program: str, words: Sequence[str], seconds: float) -> dict[str, Any]:
 
 
 def _wait(child: subprocess.Popen[bytes], program: str, seconds: float) -> None:
-    """Until it has ended; with a sign of life now and then. Raises ChildFailed after ``seconds``."""
+    """Wait until it has ended, reporting progress now and then. Raises ChildFailed after ``seconds``."""
     began = time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -57,7 +57,7 @@ def _wait(child: subprocess.Popen[bytes], program: str, seconds: float) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Let it clear up, if it still runs."""
+    """End it, with time to clean up, if it still runs."""
     child.terminate()
     try:
         child.wait(_STOP_SECONDS)

@@ -26,7 +26,7 @@ class ChildFailed(ShardpulseError):
 
 
 class Child:
-    """A child program, tied to the life of the thread that starts it; a context manager that ends it. Its stderr is
+    """A child program, tied to the life of the thread that started it; a context manager that ends it. Its stderr is
     ours unless ``stderr`` is given; with ``stdout`` it sends no messages."""
 
     def __init__(
@@ -63,11 +63,11 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """Its exit code; None while it runs, or is stopped by a signal."""
+        """Its exit code; None while it runs, or is suspended by a signal."""
         return self._process.poll()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Tell it something. Raises ChildFailed when it is gone."""
+        """Send it a message. Raises ChildFailed if it is gone."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
@@ -76,11 +76,11 @@ class Child:
             raise ChildFailed(f"the {self.name} is gone: {error}") from error
 
     def speaks(self, seconds: float) -> bool:
-        """Whether it says something, or ends, within ``seconds``."""
+        """Whether it sends a message, or ends, within ``seconds``."""
         return b"\n" in self._buffer or bool(self._selector.select(seconds))
 
     def receive(self, seconds: float) -> dict[str, Any]:
-        """Its next message. Raises ChildFailed when it ends, or says nothing for ``seconds``."""
+        """Its next message. Raises ChildFailed if it ends, or sends nothing for ``seconds``."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
         while b"\n" not in self._buffer:
@@ -95,17 +95,17 @@ class Child:
         return message
 
     def check(self) -> None:
-        """Raises ChildFailed when it has ended."""
+        """Raises ChildFailed if it has ended."""
         if start_time(self.pid) is None:
             raise ChildFailed(f"the {self.name} ended with exit code {self._process.wait(_STOP_SECONDS)}")
 
     def kill(self) -> None:
-        """End it at once, whatever it does; harmless when it has ended."""
+        """End it at once, in any state; harmless if it has ended."""
         self._process.kill()
         self.stop()
 
     def stop(self, patience: float = _STOP_SECONDS) -> int:
-        """End it: SIGTERM, then SIGKILL. Its exit code; harmless when it has ended."""
+        """End it: SIGTERM, then SIGKILL. Its exit code; harmless if it has ended."""
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
@@ -121,8 +121,8 @@ class Child:
 
 @contextlib.contextmanager
 def group(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that nobody talks with, found on the PATH, as a process group that is killed at the end of the block;
-    its leader dies with this thread as well."""
+    """A program without messages, found on the PATH, as a process group that is killed at the end of the block; its
+    leader also dies with this thread."""
     tied = lifeline.tied([shutil.which(command[0]) or command[0], *command[1:]])
     process = subprocess.Popen(tied, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -144,13 +144,13 @@ def product(command: str, config: object, shards: Iterable[object]) -> list[str]
 
 
 def say(message: dict[str, Any]) -> None:
-    """A message from a child to its parent."""
+    """Send a message from a child to its parent."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 class Orders:
-    """A child's side of the conversation: ``fileno`` for select, ``read`` what has come."""
+    """A child's side of the conversation: ``fileno`` for select, ``read`` for available orders."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -160,13 +160,13 @@ class Orders:
         return sys.stdin.fileno()
 
     def wait(self) -> dict[str, Any]:
-        """The next order; ends the program when the parent is gone."""
+        """The next order; ends the program if the parent is gone."""
         while b"\n" not in self._buffer:
             self._fill()
         return self._next()
 
     def read(self) -> list[dict[str, Any]]:
-        """The orders that one read of standard input completes: call when it is readable."""
+        """The orders completed by one read of standard input: call when it is readable."""
         self._fill()
         orders = []
         while b"\n" in self._buffer:

@@ -1,8 +1,8 @@
 """Debian trees in the user's cache, made by debootstrap, named by recipe.
 
-They are made once and read from then on.
+They are built once and only read afterwards.
 
-Runs with the Python of the system, so it imports the standard library only.
+Runs with the system's Python, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NEEDED = ("debootstrap", "unshare", "chroot")
 
 
 class DebianError(Exception):
-    """Why a tree could not be made."""
+    """A tree could not be built; the reason."""
 
 
 def missing(*tools: str) -> str:
-    """Why trees cannot be made and entered here, and how they could; "" when they can. ``tools`` are more programs
-    that are needed."""
+    """Why trees cannot be built and entered here, and what to do about it; "" if they can. ``tools`` are additional
+    required programs."""
     if os.geteuid() != 0:
         return "it needs root"
     absent = [tool for tool in (*_NEEDED, *tools) if shutil.which(tool) is None]
@@ -39,12 +39,12 @@ def missing(*tools: str) -> str:
 
 
 def cache() -> Path:
-    """Where they lie, beside whatever else is kept for the next run."""
+    """Directory of the trees, among other files kept for the next run."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shardpulse"
 
 
 def mirror() -> list[str]:
-    """The mirror of this machine's apt when it is a Debian; none leaves it to debootstrap."""
+    """The mirror of this machine's apt if it is a Debian; none leaves the choice to debootstrap."""
     listed = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)", "Created-By: Packages"]
     done = subprocess.run(listed, capture_output=True, text=True, check=False)
     places = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Debian ")]
@@ -52,9 +52,9 @@ def mirror() -> list[str]:
 
 
 def kept(name: str, recipe: object, make: Callable[[Path], None]) -> Path:
-    """A directory of the cache, made by ``make`` unless it is there; others that come meanwhile wait.
+    """A directory of the cache, made by ``make`` unless it exists; other callers wait meanwhile.
 
-    ``recipe`` is all that decides what is in it. Raises what ``make`` raises, and keeps nothing then.
+    ``recipe`` fully determines its content. Raises the errors of ``make``, and then keeps nothing.
     """
     target = cache() / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}"
     with _locked(target.with_suffix(".lock")):
@@ -67,7 +67,7 @@ def kept(name: str, recipe: object, make: Callable[[Path], None]) -> Path:
 
 
 def debootstrap(suite: str, packages: Sequence[str], target: Path) -> None:
-    """A minimal Debian with these packages; what was fetched is kept for others. Raises DebianError."""
+    """A minimal Debian with these packages; fetched packages are kept for others. Raises DebianError."""
     fetched = cache() / "debs"
     fetched.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(

@@ -20,7 +20,7 @@ _PATIENCE = 30.0
 
 
 def busy_floppy() -> bytes:
-    """A boot sector that enters protected mode and counts nothing for ever, on a floppy of 1.44 MB."""
+    """A boot sector that enters protected mode and loops for ever, on a floppy of 1.44 MB."""
     body = b"\xb8\x10\x00\x00\x00\x8e\xd8\x8e\xc0\x8e\xd0\xeb\xfe"  # 32 bits: mov eax,16; mov ds,es,ss,ax; jmp $
     table = b"\0" * 8 + b"\xff\xff\0\0\0\x9a\xcf\0" + b"\xff\xff\0\0\0\x92\xcf\0"  # nothing, code, data
     start = b"\xfa\x31\xc0\x8e\xd8\x0f\x01\x16%s\x0f\x20\xc0\x66\x83\xc8\x01\x0f\x22\xc0\xea%s\x08\x00"
@@ -50,7 +50,7 @@ class Monitor:
         self.ask("qmp_capabilities")
 
     def ask(self, command: str, **arguments: object) -> Any:
-        """The answer to a command. Raises UnavailableError when it is an error."""
+        """The answer to a command. Raises UnavailableError if it is an error."""
         self._file.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
         self._file.flush()
         for line in self._file:
@@ -62,7 +62,7 @@ class Monitor:
         raise UnavailableError(f"{_QEMU} has ended")
 
     def end(self) -> None:
-        """Quit, and wait until it has."""
+        """Quit, and wait for the end."""
         self._file.write('{"execute": "quit"}\n')
         self._file.flush()
         with suppress(OSError):
@@ -70,7 +70,7 @@ class Monitor:
         self.close()
 
     def kill(self) -> None:
-        """End the process at once, wherever it is, and wait until it has gone."""
+        """End the process at once, in any state, and wait until it is gone."""
         pid = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         with suppress(OSError):  # it may have ended
             os.kill(pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ class Monitor:
         self.close()
 
     def close(self) -> None:
-        """Of a process that may have ended."""
+        """Close the socket of a process that may have ended."""
         with suppress(OSError):
             self._file.close()
         self._socket.close()

@@ -1,7 +1,7 @@
 """Linux guest: one command on the machine's newest kernel, with a virtio disk.
 
 Nothing is installed for it. Its initramfs has busybox, the command with its libraries, and the modules of virtio. It
-has one CPU and 512 MiB, and runs under KVM where the CPU offers that, else under TCG (qemu(1)).
+has one CPU and 512 MiB, and runs under KVM if the CPU offers that, else under TCG (qemu(1)).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.processes import needs, temporary
 
 DISK = "/dev/vda"  #: as the guest sees it
 _QEMU = "qemu-system-x86_64"
-#: Each after those that it needs; some are built into some kernels.
+#: Each after its dependencies; some are built into some kernels.
 _MODULES = ("virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk")
 _DONE = "exit status 0"
 _INIT = """\
@@ -35,7 +35,7 @@ busybox poweroff -f
 
 
 def lacking() -> str:
-    """What a guest needs and this machine does not have, in one line with the packages; "" when it has all."""
+    """Requirements of a guest lacking on this machine, in one line with the packages; "" if it has all."""
     return needs.lacking(needs.tool(_QEMU, "qemu-system-x86"), needs.tool("busybox", "busybox-static"), _no_kernel)
 
 
@@ -44,20 +44,20 @@ def _no_kernel() -> str:
 
 
 def _kernels() -> list[Path]:
-    """The kernels that this user can read, the newest last."""
+    """Kernels readable by this user, the newest last."""
     found = [path for path in Path("/boot").glob("vmlinuz-*") if os.access(path, os.R_OK)]
     return sorted(found, key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)])
 
 
 def accelerator() -> str:
-    """``kvm`` where the CPU offers it and this user may use it, else ``tcg``."""
+    """``kvm`` if the CPU offers it and this user may use it, else ``tcg``."""
     offered = re.search(r"\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text())
     return "kvm" if offered and os.access("/dev/kvm", os.R_OK | os.W_OK) else "tcg"
 
 
 def run(command: Sequence[str], disk: Path, seconds: float) -> str:
-    """Standard output of a command in a guest whose disk is the file ``disk``, past the page cache of this machine.
-    Raises UnavailableError when the command fails, or does not end within so many seconds."""
+    """Standard output of a command in a guest with the file ``disk`` as its disk, bypassing this machine's page cache.
+    Raises UnavailableError if the command fails, or does not end within ``seconds``."""
     kernel = _kernels()[-1]
     with temporary.made() as place:
         initrd, console, output = (place / each for each in ("initrd", "console", "output"))
@@ -100,7 +100,7 @@ def _libraries(program: str) -> list[str]:
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:
-    """A cpio archive of executable files and their directories, as the kernel takes it (cpio(5), newc)."""
+    """A cpio archive of executable files and their directories, in the kernel's format (cpio(5), newc)."""
     directories = {"/proc", "/sys", "/dev", *(str(parent) for path in files for parent in Path(path).parents)} - {"/"}
     entries = [_entry(path, 0o40755, b"") for path in sorted(directories)]
     entries += [_entry(path, 0o100755, content) for path, content in files.items()]

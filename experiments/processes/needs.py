@@ -12,30 +12,30 @@ from importlib.util import find_spec
 from acquisition import extras
 from acquisition.errors import UnavailableError
 
-LACKS = "cannot start: "  #: the line that says what a program lacks has it after the program's name
+LACKS = "cannot start: "  #: follows the program's name in the line with the missing tools
 
-#: Something that a program needs: answers "" or, in one line, what is missing and how to get it.
+#: A requirement of a program: returns "" or, in one line, what is missing and how to get it.
 Need = Callable[[], str]
 
 
 def lacking(*needs: Need) -> str:
-    """Missing tools, all in one line; "" when nothing is."""
+    """Missing tools, all in one line; "" without any."""
     return "; ".join(filter(None, (missing() for missing in needs)))
 
 
 def require(*needs: Need) -> None:
-    """Raises UnavailableError that says what is missing."""
+    """Raises UnavailableError naming the missing tools."""
     if missing := lacking(*needs):
         raise UnavailableError(LACKS + missing)
 
 
 def plots() -> str:
-    """The library that draws."""
+    """The plotting library."""
     return "" if find_spec("matplotlib") else f"plots need matplotlib: {extras.how_to_install('experiments')}"
 
 
 def found(name: str) -> str | None:
-    """The path of a command, also where Debian keeps servers, which is not on the path of every user."""
+    """The path of a command, also searched in Debian's directories of servers, which are not on every user's path."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin")
 
 

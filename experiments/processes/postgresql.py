@@ -1,6 +1,6 @@
 """Private PostgreSQL from Debian's package, to measure the archive.
 
-Its settings are those of the package, so that a commit is durable; it listens on a Unix socket in its directory, and
+It has the package's settings, so that a commit is durable; it listens on a Unix socket in its directory, and
 dies with the program.
 """
 
@@ -23,19 +23,19 @@ from acquisition import lifeline
 from acquisition.errors import UnavailableError
 from experiments.processes.needs import Need
 
-WORD = "postgresql"  #: in the place of a URL: a server of one's own
+WORD = "postgresql"  #: in place of a URL: a private server
 _SECONDS = 60.0
 
 
 def installed(url: str) -> Need:
-    """PostgreSQL, where a URL asks for one of one's own."""
+    """PostgreSQL, if a URL asks for a private server."""
     return lambda: "" if url != WORD or _binaries() else "there is no PostgreSQL: apt install postgresql"
 
 
 @contextmanager
 def database(url: str) -> Iterator[str]:
-    """The URL of a database until the end of the block: of a server of one's own for ``postgresql``, an SQLite file in
-    a directory of its own for an empty one, else ``url`` itself. Raises UnavailableError."""
+    """The URL of a database until the end of the block: of a private server for ``postgresql``, of an SQLite file in
+    its own directory for an empty one, else ``url`` itself. Raises UnavailableError."""
     if url not in ("", WORD):
         yield url
         return
@@ -71,7 +71,7 @@ class Server:
         self._command = [*self._become, str(binaries / "postgres"), "-D", str(data), *options]
 
     def start(self) -> None:
-        """Start it, by a thread that lives as long as it shall; it answers then. Raises UnavailableError."""
+        """Start it, from a thread that outlives it, and wait until it answers. Raises UnavailableError."""
         log = self._directory / "log"
         with log.open("ab") as file:
             command = lifeline.tied(self._command, signal.SIGQUIT)
@@ -97,7 +97,7 @@ class Server:
         self.signal(signal.SIGCONT)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to all its processes, the first of them first: it starts no others."""
+        """Send a signal to all its processes, the main one first, so that it starts no others."""
         if self._process is None or self._process.poll() is not None:
             return
         pid = self._process.pid
@@ -107,7 +107,7 @@ class Server:
                 os.kill(int(child), number)
 
     def stop(self) -> None:
-        """End it at once: nobody will read it again."""
+        """End it at once: its data are not needed again."""
         if self._process is not None:
             self.thaw()
             self._process.send_signal(signal.SIGQUIT)
@@ -121,8 +121,8 @@ def _binaries() -> Path | None:
 
 
 def become(directory: Path) -> list[str]:
-    """PostgreSQL refuses root, who becomes another user for it. The death signal of the parent is set again: a change
-    of user forgets it."""
+    """Switch from root to another user, as PostgreSQL refuses root. The parent-death signal is set again: a change of
+    user clears it."""
     if os.geteuid() != 0:
         return []
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -134,7 +134,7 @@ def become(directory: Path) -> list[str]:
 
 
 def answers(url: str) -> bool:
-    """Whether a server takes connections there."""
+    """Whether a server accepts connections there."""
     try:
         psycopg2.connect(url, connect_timeout=2).close()
     except psycopg2.OperationalError:

@@ -1,8 +1,7 @@
 """Sampling profiler of a Python process's CPU time.
 
-ITIMER_PROF sends SIGPROF after every 2 ms of CPU time, and the handler counts the line
-and the functions that were running. Time inside a C function counts for the line that
-called it. Costs about 1%, and nothing when it is not used.
+ITIMER_PROF sends SIGPROF after every 2 ms of CPU time, and the handler counts the line and the functions that were
+running. Time inside a C function counts for the calling line. Costs about 1%, and nothing if unused.
 
     python -m experiments.processes.profiler OUTPUT.json MODULE [ARGUMENT ...]
 
@@ -30,10 +29,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Profile:
-    """Counts by line and, inclusive of what they call, by function; not of ``around`` and what called that."""
+    """Counts by line and, including callees, by function; without ``around`` and its callers."""
 
     def __init__(self, around: FrameType | None) -> None:
-        self._around = around  # whose functions are in every sample: they would fill the top
+        self._around = around  # its functions are in every sample and would fill the top
         self.samples = 0
         self._began = time.process_time()
         self._lines: Counter[tuple[CodeType, int]] = Counter()
@@ -53,7 +52,7 @@ class Profile:
         self._functions.update(seen)
 
     def document(self, top: int = _TOP) -> dict[str, Any]:
-        """Shares of the samples: ``lines`` alone, ``functions`` with everything below them."""
+        """Shares of the samples: ``lines`` alone, ``functions`` including callees."""
         total = max(1, self.samples)
         lines = [
             {"share": count / total, "where": f"{_place(code)}:{line}", "function": code.co_qualname}
@@ -77,7 +76,7 @@ def profiling(output: str | None) -> Iterator[None]:
     if output is None:
         yield
         return
-    profile = Profile(sys._getframe(2))  # of the with statement, above contextlib's
+    profile = Profile(sys._getframe(2))  # the frame of the with statement, above contextlib's
     signal.signal(signal.SIGPROF, profile.take)
     signal.setitimer(signal.ITIMER_PROF, _PERIOD, _PERIOD)
     try:

@@ -1,6 +1,6 @@
 """Program frame of ``python -m experiments.NAME``: errors, exit codes, signals.
 
-What it lacks and what fails is one line and an exit code; a signal stops all parts.
+Lacking tools and failures give one line and an exit code; a signal stops all parts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from acquisition.errors import ShardpulseError
 from acquisition.signals import raising
 
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  #: what ends a program in order
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  #: signals that end a program in order
 
 Main = Callable[[list[str]], int]
 
 
 class Terminated(BaseException):
-    """A signal has come: everything that was started is stopped on the way out."""
+    """A signal has arrived: all started parts are stopped on the way out."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -27,9 +27,8 @@ class Terminated(BaseException):
 
 
 def program(name: str) -> Callable[[Main], Main]:
-    """Make ``main`` the program ``experiments.NAME``: it answers the exit code of a ShardpulseError, which it prints,
-    and leaves its ``with`` blocks when SIGTERM, Ctrl-C or SIGHUP comes, so that no process and no directory stays
-    behind."""
+    """Make ``main`` the program ``experiments.NAME``: it returns the exit code of a ShardpulseError, which it prints,
+    and leaves its ``with`` blocks on SIGTERM, Ctrl-C or SIGHUP, so that no process and no directory is left over."""
 
     def made(main: Main) -> Main:
         @functools.wraps(main)

@@ -1,6 +1,6 @@
 """Temporary directory, removed at the end or by the next program.
 
-The next program does it where this one was killed.
+The next program does it if this one was killed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 PREFIX = "shardpulse-testbed-"
 _LOCK = "lock"
-_UNLOCKED_SECONDS = 600.0  #: a directory without a lock is being filled for so long at most
+_UNLOCKED_SECONDS = 600.0  #: maximum time for filling a directory without a lock
 
 
 @contextlib.contextmanager
 def made() -> Iterator[Path]:
-    """A new one in the directory for temporary files."""
+    """A new directory among the temporary files."""
     place = Path(tempfile.mkdtemp(prefix=PREFIX))
     with held(place):
         yield place
@@ -28,7 +28,7 @@ def made() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def held(place: Path) -> Iterator[None]:
-    """Remove what killed programs have left beside ``place``, and ``place`` itself in the end."""
+    """Remove directories of killed programs beside ``place``, and ``place`` itself at the end."""
     try:
         with (place / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -45,7 +45,7 @@ def _sweep(parent: Path) -> None:
 
 
 def _is_left(place: Path) -> bool:
-    """Whether no program holds it: the kernel lets go of a lock when its process is gone, in whatever way."""
+    """Whether no program holds it: the kernel releases a lock when its process ends, in whatever way."""
     try:
         with (place / _LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,6 +53,6 @@ def _is_left(place: Path) -> bool:
     except FileNotFoundError:
         with contextlib.suppress(OSError):
             return time.time() - place.stat().st_mtime > _UNLOCKED_SECONDS
-    except OSError:  # somebody holds it, or it is another user's
+    except OSError:  # a program holds it, or it is another user's
         pass
     return False

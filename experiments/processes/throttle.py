@@ -14,12 +14,12 @@ from typing import Self
 
 _V1, _V2 = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
 _END_SECONDS = 5.0
-#: Runs the command that follows it as a member of a cgroup: the shell goes in, and becomes the command.
+#: Runs the following command as a member of a cgroup: the shell enters it, and becomes the command.
 _ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 
 
 def lacking(directory: Path) -> str:
-    """Why the device below a directory cannot be slowed, and how it could; "" when it can."""
+    """Why the device below a directory cannot be slowed, and what to do about it; "" if it can."""
     if os.geteuid() != 0:
         return "slowing a device needs root"
     if not os.path.exists(f"/sys/dev/block/{_numbers(directory)}/queue"):
@@ -32,7 +32,7 @@ def lacking(directory: Path) -> str:
 
 
 def _numbers(directory: Path) -> str:
-    """MAJOR:MINOR of the disk below a directory, of which a partition is a part."""
+    """MAJOR:MINOR of the whole disk below a directory."""
     device = os.stat(directory).st_dev
     place = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if (place / "partition").exists():
@@ -41,9 +41,9 @@ def _numbers(directory: Path) -> str:
 
 
 class Throttle:
-    """A cgroup whose processes read and write the device below ``directory`` with so many bytes per second each; 0:
-    unlimited. A context manager that removes the cgroup, whose processes must have ended. Raises OSError where
-    ``lacking`` says why."""
+    """A cgroup with limits for reading and for writing the device below ``directory``, in bytes per second; 0:
+    unlimited. A context manager that removes the cgroup, after its processes have ended. Raises OSError in the cases of
+    ``lacking``."""
 
     def __init__(self, directory: Path, bytes_per_second: int = 0) -> None:
         self._numbers = _numbers(directory)
@@ -55,7 +55,7 @@ class Throttle:
         self.set(bytes_per_second)
 
     def set(self, bytes_per_second: int) -> None:
-        """Another limit, from now on."""
+        """Change the limit."""
         if self._is_v1:
             for what in ("read", "write"):
                 limit = f"{self._numbers} {bytes_per_second}"
@@ -65,7 +65,7 @@ class Throttle:
             (self._group / "io.max").write_text(f"{self._numbers} rbps={limit} wbps={limit}")
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """The command line that runs ``arguments`` as a member."""
+        """Command line that runs ``arguments`` as a member."""
         return ["/bin/sh", "-c", _ENTER, str(self._group), *arguments]
 
     def __enter__(self) -> Self:
@@ -74,7 +74,7 @@ class Throttle:
     def __exit__(self, *_: object) -> None:
         deadline = time.monotonic() + _END_SECONDS
         while self._group.exists() and time.monotonic() < deadline:
-            with suppress(OSError):  # a member that has ended is not gone yet
+            with suppress(OSError):  # an ended member may not be gone yet
                 self._group.rmdir()
                 return
             time.sleep(0.01)

@@ -1,6 +1,6 @@
 """TLS shards on loopback with a user for each part.
 
-They run beside those that ``start_shards`` starts.
+They complement the shards of ``start_shards``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START_SECONDS = 20.0
 
 
 class TlsShards:
-    """Running shards, built by ``running``; for benchmarks they are as ``acquisition.shards.servers.launch.Shards``."""
+    """Running shards, built by ``running``, with the interface of ``acquisition.shards.servers.launch.Shards``."""
 
     def __init__(self, redis: RedisBinary, shards: Sequence[Shard], access: Access) -> None:
         self.redis = redis
@@ -37,14 +37,14 @@ class TlsShards:
         self.pids = [shard.pid for shard in shards]
 
     def connect(self, timeout: float = 2.0) -> Cluster:
-        """A Cluster of the caller's own, as a reader is to the shards; the caller closes it."""
+        """A new Cluster with a reader's credentials; the caller closes it."""
         return Cluster(self.addresses, self.access.credentials(grants.READER), timeout)
 
 
 @contextlib.contextmanager
 def running(count: int, directory: Path, connections: int, maxmemory: int = 0) -> Iterator[TlsShards]:
     """``count`` shards (0: one per core) with their layout, each pinned to a core, with as much memory as those without
-    TLS, for so many ``connections`` each. Raises UnavailableError, CannotCreateError, ShardError, TemporaryError."""
+    TLS, for ``connections`` each. Raises UnavailableError, CannotCreateError, ShardError, TemporaryError."""
     if lack := access.missing():
         raise UnavailableError(lack)
     redis, cores, known = access.server(), machine.cores(), access.make(directory)
@@ -71,7 +71,7 @@ def running(count: int, directory: Path, connections: int, maxmemory: int = 0) -
 
 
 def _wait(shard: Shard, operator: Credentials) -> None:
-    """Until it answers. Raises ShardError."""
+    """Wait until it answers. Raises ShardError."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:

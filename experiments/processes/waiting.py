@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def pause(seconds: float = 0.02) -> None:
-    """Let others work between two looks."""
+    """Pause between two checks."""
     time.sleep(seconds)
 
 
@@ -23,10 +23,10 @@ def eventually(
     meanwhile: Callable[[], object] = pause,
     error: type[ShardpulseError] = TemporaryError,
 ) -> T:
-    """Return what ``condition`` returns as soon as that is true; a ShardpulseError that it raises means not yet.
-    ``meanwhile`` is called between two looks.
+    """Return the first true value of ``condition``; a ShardpulseError from it means not yet. ``meanwhile`` is called
+    between two checks.
 
-    Raises ``error`` with the ``problem``, and what was raised last, after so many seconds.
+    Raises ``error`` with the ``problem``, and the last exception, after ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -23,11 +23,11 @@ from experiments.reading.client import HOT_LIST, QUESTIONS, SNAPSHOT
 _WARM_UP = 45.0  #: the windows of the rules must be full
 _ANSWER_SECONDS = 30.0
 _DRAIN_SECONDS = 60
-_LEAN_FROM = 1000  #: hosts, from which on the emulated ones are lean
+_LEAN_FROM = 1000  #: hosts from which the emulated ones are lean
 _MOST_P99 = {SNAPSHOT: 5.0, HOT_LIST: 1000.0}  #: milliseconds, at 100 and at 10,000 hosts
 _HOT_EVERY = 20
 _MOST_UNCHANGED_P99 = 0.5  #: milliseconds
-_MOST_RATIO = 2.0  #: of a reading that brings a new tick to a pipelined GET of the same bytes, medians
+_MOST_RATIO = 2.0  #: of a reading with a new tick to a pipelined GET of the same bytes, medians
 
 _DESCRIPTION = """\
 Time the readings of one Python client, a process of its own, while the whole pipeline runs: emulated
@@ -53,7 +53,7 @@ nothing new 0.5 ms; of a hot list of 10,000 hosts 1 s"""
 
 @program("reading")
 def main(argv: list[str]) -> int:
-    """Measure, print, and say whether the target is met."""
+    """Measure, print, and report whether the target is met."""
     given = _parse(argv)
     figures = [measure(given) for _ in range(given.repeats)]
     median = sorted(figures, key=lambda each: each["milliseconds"]["p99"])[len(figures) // 2]
@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    """One run on fresh shards. Raises ShardpulseError if a part does not start, or ends."""
     options = Options(
         hosts=given.hosts,
         entities=given.entities,
@@ -113,7 +113,7 @@ def _readings(parts: pipeline.Pipeline, hosts: Child, client: Child, given: argp
 
 
 def _newest_tick(parts: pipeline.Pipeline) -> int:
-    """The newest tick of the hosts' own figures that is in the shards."""
+    """The newest tick of the hosts' own figures in the shards."""
     reader, looks = SnapshotReader(parts.cluster), [set[int]()]
 
     def settled() -> bool:

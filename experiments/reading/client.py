@@ -33,20 +33,20 @@ QUESTIONS = (SNAPSHOT, HOT_LIST)
 
 NEW_TICK, UNCHANGED, CHANGED, REFERENCE = "new_tick", "unchanged", "changed", "reference"
 IDS = "ids"  #: the reference of an unchanged reading: a pipelined GET of the commit ids
-LISTED, DESCRIBED = "listed", "described"  #: a hot list, and the same with everything that it says of every host
-AHEAD = "ahead"  #: nothing was committed since the reading before, which was a while ago
+LISTED, DESCRIBED = "listed", "described"  #: a hot list, and the same with all data of every host
+AHEAD = "ahead"  #: nothing was committed since the previous reading, which was a while ago
 
-_AT_ONCE = 5  #: readings behind one of a new tick: p99 of one each were the longest of a minute
-_LOOKED_AT = 10  #: of the hot hosts, those of which a scheduler reads the reasons
+_AT_ONCE = 5  #: readings after one of a new tick: with one each, p99 would be the longest of a minute
+_LOOKED_AT = 10  #: number of hot hosts for which a scheduler reads the reasons
 _DESCRIBED_EVERY = 5  #: lists
 _PLANES = tuple(plane.name for plane in OWN)
 
 
 def main() -> None:
-    """First order ``{shards, question, seed}``, answered with ``{ready}``.
-    ``{do: "read", seconds, pause, now}`` reads for so long, at random moments ``pause`` seconds apart on average, and
-    answers with the figures; with ``now`` the reader's clock stands still there. ``{do: "compare"}`` says whether the
-    hot list is that of every host judged."""
+    """First order ``{shards, question, seed}``, answered with ``{ready}``. ``{do: "read", seconds, pause, now}`` reads
+    for ``seconds``, at random moments ``pause`` seconds apart on average, and answers with the figures; with ``now``
+    the reader's clock is fixed there. ``{do: "compare"}`` is answered with whether the hot list equals the judgement of
+    every host."""
     orders = Orders()
     task = orders.wait()
     clock = _Clock()
@@ -74,7 +74,7 @@ class _Clock:
 
 
 class Counted(Cluster):
-    """A cluster that counts what is asked in each thread, to distinguish an unchanged reading from one that read
+    """A cluster that counts the commands of each thread, to distinguish an unchanged reading from one that read
     something."""
 
     def __init__(self, seeds: list[Address], timeout: float) -> None:
@@ -83,7 +83,7 @@ class Counted(Cluster):
 
     @property
     def commands(self) -> int:
-        """How many this thread has asked."""
+        """Number of commands sent by this thread."""
         return self._asked[threading.get_ident()]
 
     def ask(self, batch: Batch) -> list[Any]:
@@ -106,9 +106,9 @@ def read(asked: SnapshotQuestion | HotQuestion, order: dict[str, Any], seed: int
 
 
 class SnapshotQuestion:
-    """Everything that there is. A reading that brings a new tick has every plane of every block touched as an array;
-    behind it come readings at once, which mostly find nothing new, and the references: behind each of them a pipelined
-    GET of the commit ids, and then one of the same records."""
+    """All data. In a reading with a new tick every plane of every block is touched as an array; readings follow at
+    once, which mostly find nothing new, and the references: after each of them a pipelined GET of the commit ids, and
+    then one of the same records."""
 
     def __init__(self, reader: SnapshotReader, cluster: Counted) -> None:
         self._reader, self._cluster = reader, cluster
@@ -121,7 +121,7 @@ class SnapshotQuestion:
         self._ages: list[float] = []
 
     def __call__(self) -> dict[str, int]:
-        """One reading, and what comes behind it."""
+        """One reading, with the readings and references after it."""
         begun, before = _now(), self._cluster.commands
         snapshot = self._reader.coherent()
         asked = self._cluster.commands - before
@@ -141,7 +141,7 @@ class SnapshotQuestion:
         return {"blocks": len(snapshot.blocks), "late": late, "samples": samples}
 
     def _again(self) -> None:
-        """A reading at once, and its reference."""
+        """An immediate reading, and its reference."""
         begun, before = _now(), self._cluster.commands
         self._reader.coherent()
         asked = self._cluster.commands - before
@@ -157,7 +157,7 @@ class SnapshotQuestion:
         ages, self._ages = self._ages, []
         wall = {kind: percentiles([each for each, _ in pairs]) for kind, pairs in times.items()}
         cpu = percentiles([each for _, each in times.get(NEW_TICK, [])])
-        every = percentiles([each for pairs in times.values() for each, _ in pairs])  # where the clock stands still
+        every = percentiles([each for pairs in times.values() for each, _ in pairs])  # if the clock is fixed
         found: dict[str, Any] = {
             "milliseconds": wall.pop(NEW_TICK, every),
             "cpu_milliseconds": cpu,
@@ -193,8 +193,8 @@ def _now() -> tuple[float, float]:
 
 
 def _touched(snapshot: Snapshot) -> tuple[int, int, int, float]:
-    """The newest tick, how many blocks are late, how many samples there are, and the age of the oldest in seconds;
-    every plane is touched."""
+    """The newest tick, the numbers of late blocks and of samples, and the age of the oldest in seconds; every plane is
+    touched."""
     tick = late = samples = 0
     oldest = 0.0
     for block in snapshot.blocks:
@@ -210,7 +210,7 @@ def _touched(snapshot: Snapshot) -> tuple[int, int, int, float]:
 
 
 class HotQuestion:
-    """The hot hosts, and why the first of them are; now and then behind a list everything that it says of any host."""
+    """The hot hosts, with the reasons of the first ones; now and then a list is followed by all data of every host."""
 
     def __init__(self, listed: Callable[[], Decided]) -> None:
         self._listed = listed
@@ -250,7 +250,7 @@ def _hot_question(reader: SnapshotReader) -> HotQuestion:
 
 
 def _equal(reader: SnapshotReader) -> bool:
-    """Whether the hot list is what judging every host says."""
+    """Whether the hot list equals the judgement of every host."""
     method = method_of(Decisions())
     snapshot = reader.coherent()
     every = decide(observe(snapshot, Decisions(), inputs_of(reader, snapshot, method.rule)), method, None)

@@ -13,7 +13,7 @@ from experiments.processes.program import program
 from experiments.scale import frames, limit, million
 from experiments.scale.runs import Extent, Row, Target
 
-#: name -> what measures it; the long ones last
+#: name -> its measurement; the long ones last
 ROWS: dict[str, Callable[[Extent], Row]] = {
     "small": frames.small,
     "filter": frames.filter_core,
@@ -52,7 +52,7 @@ examples:
 
 @program("scale")
 def main(argv: list[str]) -> int:
-    """Measure, print, save; 0 when the targets are met."""
+    """Measure, print, save; 0 if the targets are met."""
     given, names, extent = parse(argv)
     rows = {name: ROWS[name](extent) for name in names}
     return outcome.conclude(summary(argv, rows, extent), given, text)
@@ -80,7 +80,7 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str], Extent]:
 
 
 def summary(argv: list[str], rows: dict[str, Row], extent: Extent) -> dict[str, Any]:
-    """The document: targets of all rows, whether they are met, and every row's figures."""
+    """Document: targets of all rows, whether they are met, and every row's figures."""
     targets = [target for row in rows.values() for target in row.targets]
     failures = [failure for row in rows.values() for failure in row.failures]
     missed = [] if extent.quick else [_missed(target) for target in targets if not target.met()]
@@ -99,7 +99,7 @@ def _missed(target: Target) -> str:
 
 
 def text(document: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as text."""
     lines = []
     for target in document["targets"]:
         sign = ">=" if target["at_least"] else "<="

@@ -3,7 +3,7 @@
     python -m experiments.scale.bare_writer     (orders and answers as JSON lines on stdin and stdout)
 
 As many connections as the pipeline has hosts, the same phases, the same streams, frames of the same
-size, each sent alone when its time has come (no pipelining) and its reply read. ``MAXLEN ~`` keeps
+size, each sent alone when due (no pipelining), with its reply read. ``MAXLEN ~`` keeps
 as much in each stream as the pipeline keeps there. Order: ``{shard, hosts, workload, maxlen}``, answered with
 ``{ready}``; ``{do: "start"}``; ``{do: "mark"}`` is answered with ``{frames, missed}``; ``{do: "stop"}`` ends it.
 """
@@ -28,7 +28,7 @@ _NEVER = float("inf")
 
 
 class BareHost:
-    """One connection, its own writer; ``answered`` counts the entries that the shard has taken."""
+    """One connection, its own writer; ``answered`` counts the entries accepted by the shard."""
 
     def __init__(self, index: int, shard: str, head: bytes, payloads: list[bytes], samples: int) -> None:
         self.index = index
@@ -47,11 +47,11 @@ class BareHost:
 
     @property
     def writer(self) -> BareHost:
-        """Host that the event loop serves."""
+        """The host itself, for the event loop."""
         return self
 
     def early(self) -> float:
-        """Sent when it is due."""
+        """Always 0: frames are sent when due."""
         return 0.0
 
     def sample(self, tick: int, _wall: float, _monotonic: float) -> int:
@@ -60,7 +60,7 @@ class BareHost:
         return self._samples
 
     def service(self, _now: float) -> float:
-        """Read replies. Raises RuntimeError when the shard refuses an entry."""
+        """Read replies. Raises RuntimeError if the shard refuses an entry."""
         try:
             self._reader.feed(self.connection.recv(65536, socket.MSG_DONTWAIT))
         except BlockingIOError:

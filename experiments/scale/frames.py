@@ -12,7 +12,7 @@ from experiments.scale.runs import Extent, Row, Target, cost, measure
 _AT_LEAST = 30_000.0
 _AT_LEAST_FULL = 22_000.0
 _AT_LEAST_OF_LEAN = 0.35
-_FULL_STREAMS = 10.0  #: seconds of warm-up after which streams are as long as they get
+_FULL_STREAMS = 10.0  #: seconds of warm-up after which streams have their full length
 
 
 def small(extent: Extent) -> Row:
@@ -56,7 +56,7 @@ def filter_core_full(extent: Extent) -> Row:
 
 
 def filter_core_off(extent: Extent) -> Row:
-    """The same without decision inputs: what they are compared with."""
+    """The same without decision inputs, for comparison."""
     return filter_core(extent, "off", None)
 
 

@@ -3,7 +3,7 @@
 End to end is the whole pipeline at a fixed rate on one shard: XADD, the filter's reads, the smoothed records,
 positions, trimming, the writers' status, the freshness reader. Bare is a fresh shard that gets the same number
 of frames of the same size from the same number of connections at the same phases, each in a write of its own, and
-trims its streams by ``MAXLEN ~`` to what the pipeline keeps. The two take turns in one run, and the
+trims its streams by ``MAXLEN ~`` to the pipeline's length. The two take turns in one run, and the
 median of the ratios counts. CPU is user and system time of the redis-server, all threads.
 """
 
@@ -31,7 +31,7 @@ _READY_SECONDS = 120.0
 
 
 def row(extent: Extent) -> Row:
-    """Alternate end to end and bare, as often as ``extent`` says."""
+    """Alternate end to end and bare, as often as set by ``extent``."""
     options = Options(
         hosts=_QUICK_HOSTS if extent.quick else _HOSTS,
         entities=_ENTITIES,
@@ -89,7 +89,7 @@ def _window(options: Options, shard: str, pid: int, writer: Child) -> dict[str, 
 
 
 def kept_entries(options: Options) -> int:
-    """Entries that the pipeline keeps in a stream: those of the retention, or as many as its bytes hold."""
+    """Entries kept by the pipeline in a stream: those of the retention, or as many as fit in its bytes."""
     settings = FilterSettings()
     by_time = options.hosts * options.rate / _PARTITIONS * RETENTION
     return max(1, round(min(by_time, settings.retention_bytes / _FRAME_BYTES)))

@@ -16,7 +16,7 @@ _FIGURES = (
 )  # fmt: skip
 _MOST_CORES = 1.0
 _MOST_CORES_FULL = 1.2
-#: With so many probes the freshness reader looks rarely.
+#: With this many probes the freshness reader polls rarely.
 _POLL_MS, _WATCHED = 10.0, 16
 _MOST_MS, _STRETCH_MS = 250.0, 1000.0
 
@@ -31,13 +31,13 @@ class _Start(NamedTuple):
 
 
 _AT_ONCE = _Start(0.0, 20.0, 10.0)
-#: Where first frames and fresh memory cost more than there is to spare, and what waits has to be caught up with.
+#: For rows with first frames and fresh memory too costly for the spare CPU time, so that a backlog builds up.
 _IN_TURN = _Start(60.0, 110.0, 20.0)
 _QUICK = _Start(0.0, 1.0, 10.0)
 
 
 def one(extent: Extent) -> Row:
-    """15.15 million samples/s, 10,000 connections; lean hosts leave the two cores to the pipeline."""
+    """15.15 million samples/s, 10,000 connections; lean hosts leave both cores to the pipeline."""
     return _row("a million VMs", 100 if extent.quick else 10_000, extent, _MOST_MS, _MOST_CORES)
 
 
@@ -48,7 +48,7 @@ def one_whole(extent: Extent) -> Row:
 
 
 def one_full(extent: Extent) -> Row:
-    """A million VMs with every decision input kept for each."""
+    """A million VMs with all decision inputs kept for each."""
     hosts = 100 if extent.quick else 10_000
     return _row("a million VMs, full inputs", hosts, extent, _MOST_MS, _MOST_CORES_FULL, inputs="full")
 

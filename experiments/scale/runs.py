@@ -9,18 +9,18 @@ from experiments.harness import ingestion, outcome
 from experiments.harness.options import Options
 from experiments.harness.quantiles import medians
 
-PIPELINE = ("generator", "shards", "filter")  #: the roles that carry samples; the freshness reader only measures
+PIPELINE = ("generator", "shards", "filter")  #: roles that process samples; the freshness reader only measures
 
-#: Raw frames are kept so long, and a run is warm when that time is over: before, a shard's memory grows with every
-#: frame, and the kernel's clearing of fresh pages is a third of the shard's CPU time.
+#: Retention of raw frames, after which a run is warm: before, a shard's memory grows with every frame, and the kernel's
+#: clearing of fresh pages is a third of the shard's CPU time.
 RETENTION = 1.0
 WARM_UP = 5.0
 
-_MOST_TOLD = 6  #: of a run's failures; ingest tells all
+_MOST_TOLD = 6  #: of a run's failures; ingest lists all
 
 
 class Extent(NamedTuple):
-    """How much is measured: seconds of a window, repeats, and whether only a small part is (``quick``)."""
+    """Extent of the measurement: seconds of a window, repeats; with ``quick`` only a small part is measured."""
 
     seconds: float
     long_seconds: float
@@ -29,7 +29,7 @@ class Extent(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One line of the table: ``met`` is None for a quick run, whose figures say nothing."""
+    """One line of the table: ``met`` is None for a quick run, whose figures have no meaning."""
 
     what: str
     measured: float
@@ -37,7 +37,7 @@ class Target(NamedTuple):
     at_least: bool
 
     def met(self) -> bool:
-        """Whether the measured figure keeps the bound."""
+        """Whether the measured figure is within the bound."""
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
 
 
@@ -60,7 +60,7 @@ def measure(label: str, options: Options, repeats: int) -> tuple[dict[str, Any],
 
 
 def tell(label: str, number: int, run: dict[str, Any]) -> None:
-    """Progress for people, on stderr."""
+    """Print progress on stderr."""
     figures = run["figures"]
     cost = sum(figures["cpu_seconds_per_million_samples"][role] for role in PIPELINE)
     print(
@@ -72,6 +72,6 @@ def tell(label: str, number: int, run: dict[str, Any]) -> None:
 
 
 def cost(figures: dict[str, Any]) -> dict[str, float]:
-    """CPU seconds per million samples by role, and of all that carry samples."""
+    """CPU seconds per million samples by role, and of all roles that process samples."""
     found: dict[str, float] = {role: figures["cpu_seconds_per_million_samples"][role] for role in PIPELINE}
     return found | {"all": round(sum(found.values()), 5)}

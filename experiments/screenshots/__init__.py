@@ -1,4 +1,4 @@
 """Screenshot of the page for README: real pipeline, headless browser.
 
-The data center is worth looking at.
+The data center is interesting to look at.
 """

@@ -83,7 +83,7 @@ def _config(directory: Path) -> Path:
 
 
 def _look(page: Page, service: Service, given: argparse.Namespace) -> None:
-    """Open the page as a person would: the heat map, and the host that the first move relieves."""
+    """Open the page as a user would: the heat map, and the host relieved by the first move."""
     page.size(given.width, given.height)
     page.media(given.theme)
     page.open(service.url("/"))
@@ -100,7 +100,7 @@ def _look(page: Page, service: Service, given: argparse.Namespace) -> None:
 
 
 def _first_move(service: Service, seconds: float) -> str:
-    """The host that the first proposed move relieves. Raises UnavailableError when none is proposed in time."""
+    """The host relieved by the first proposed move. Raises UnavailableError if none is proposed in time."""
     problem, rest = f"no move was proposed within {seconds:g} s", partial(pause, 0.5)
     moves = eventually(lambda: service.ask("/v1/moves")["moves"], seconds, problem, rest, UnavailableError)
     return str(moves[0]["source"]["id"])

@@ -1,6 +1,6 @@
 """Data center of the screenshot: a child program with VMs of varying load.
 
-Some hosts have too much to do.
+Some hosts are overloaded.
 
     python -m experiments.screenshots.data_center     (orders and answers as JSON lines)
 
@@ -38,7 +38,7 @@ _RING_BYTES = 1 << 20
 _RING_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 _HOT, _QUIETEST, _BUSIEST = 0.9, 0.12, 0.68  #: busy ratio of a host on average
-_CROWDED, _WAITS = 0.8, 0.8  #: busy ratio from which on guests wait, and for which part of what is beyond
+_CROWDED, _WAITS = 0.8, 0.8  #: busy ratio from which guests wait, and the part of the excess for which they do
 _KINDS = ("web", "db", "cache", "batch", "build", "mail")
 
 
@@ -83,7 +83,7 @@ class PicturedHost:
         self.writer = Writer(self.number, name, seeds, Credentials(), outbox)
 
     def early(self) -> float:
-        """Sampled when it is due."""
+        """Always 0: sampled when due."""
         return 0.0
 
     def sample(self, tick: int, wall: float, monotonic: float) -> int:
@@ -124,7 +124,7 @@ class PicturedHost:
 
 
 def hosts(racks: int, in_rack: int, hot: int, seeds: Sequence[Address]) -> list[PicturedHost]:
-    """All hosts; racks differ in their load, and ``hot`` hosts anywhere have too much to do."""
+    """All hosts; racks differ in their load, and ``hot`` hosts anywhere are overloaded."""
     dice = random.Random(1)
     count = racks * in_rack
     overloaded = set(dice.sample(range(count), hot))

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Words by what they are about; see ``of``.
+#: Words by subject; see ``of``.
 Words = dict[str, Any]
 
 
 def stamp(picture: Path) -> Path:
-    """The file of the words of a picture."""
+    """File of the words of a picture."""
     return picture.with_suffix(".json")
 
 

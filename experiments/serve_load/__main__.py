@@ -37,7 +37,7 @@ examples:
   python -m experiments.serve_load --hosts 100 --seconds 10
   python -m experiments.serve_load --hosts 100 --seconds 10 --json --save serve-load"""
 
-#: What is asked for: name, path, headers.
+#: Requests: name, path, headers.
 REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("hot", "/v1/hot", ()),
     ("hot_gzip", "/v1/hot", ("Accept-Encoding: gzip",)),
@@ -48,7 +48,7 @@ REQUESTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 @program("serve_load")
 def main(argv: list[str]) -> int:
-    """Measure, print, and say whether the targets are met."""
+    """Measure, print, and report whether the targets are met."""
     given = _parse(argv)
     needs.require(needs.tool("wrk", "wrk"))
     figures = measure(given)
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """One run on fresh shards. Raises ShardpulseError when a part does not come up or ends."""
+    """One run on fresh shards. Raises ShardpulseError if a part does not start, or ends."""
     options = Options(hosts=given.hosts, entities=given.entities, metrics=given.metrics, warmup=given.warm_up)
     with tempfile.TemporaryDirectory(prefix="shardpulse-serve-") as name:
         directory = Path(name)

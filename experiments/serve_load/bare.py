@@ -2,7 +2,7 @@
 
     python -m experiments.serve_load.bare     (orders and answers as JSON lines on stdin and stdout)
 
-Order ``{body, core}``, answered with ``{port}``; it ends when its standard input does.
+Order ``{body, core}``, answered with ``{port}``; it ends with its standard input.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Answering(asyncio.Protocol):
         self._transport: asyncio.WriteTransport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody asks."""
+        """A client has connected."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's have no such class
 
     def data_received(self, data: bytes) -> None:
-        """Some requests."""
+        """Some requests have arrived."""
         self._transport.write(self._answer * data.count(b"\r\n\r\n"))
 
 
 async def serve(answer: bytes, orders: Orders) -> None:
-    """Answer until nobody gives orders any more."""
+    """Answer requests until standard input ends."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Answering(answer), "127.0.0.1", 0)
     say({"port": server.sockets[0].getsockname()[1]})

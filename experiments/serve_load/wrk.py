@@ -21,7 +21,7 @@ class Load(NamedTuple):
 
 
 def run(url: str, seconds: int, connections: int, headers: tuple[str, ...] = ()) -> Load:
-    """One thread with so many connections, each in a closed loop. Raises UnavailableError when it fails."""
+    """Run one thread with this number of connections, each in a closed loop. Raises UnavailableError if it fails."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency"]
     for header in headers:
         command += ["-H", header]
@@ -32,7 +32,7 @@ def run(url: str, seconds: int, connections: int, headers: tuple[str, ...] = ())
 
 
 def parse(text: str) -> Load:
-    """The figures that wrk prints. Raises UnavailableError when they are not there."""
+    """The figures printed by wrk. Raises UnavailableError if they are missing."""
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     p50, p99 = (re.search(rf"^\s+{part}%\s+([\d.]+)(us|ms|s|m)$", text, re.MULTILINE) for part in (50, 99))
     if rate is None or p50 is None or p99 is None:

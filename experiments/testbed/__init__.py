@@ -9,10 +9,10 @@
             fault = bed.hosts[1].link.cut()
             fault.heal()
 
-Shards speak TLS 1.3 only and every part logs in as its own user (experiments.processes.access).
-Needs root, ``ip`` (iproute2) and a redis-server 7 with TLS; everything else is found out at run time.
-The namespaces have no names and every process in them is tied to this one: when it ends, in whatever way,
-the kernel takes all of it away, and nothing of a dead run is left to be cleaned up.
+Shards speak TLS 1.3 only and every part logs in as its own user (experiments.processes.access). Needs root, ``ip``
+(iproute2) and a redis-server 7 with TLS; everything else is detected at run time. The namespaces have no names and
+every process in them is tied to this one: when it ends, in whatever way, the kernel removes all of it, and a dead run
+leaves nothing to clean up.
 """
 
 from experiments.testbed.capability import missing, missing_for_shards

@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 @program("testbed")
 def main(argv: list[str]) -> int:
-    """Run, print, and say whether all hosts were current and the books balance."""
+    """Run, print, and report whether all hosts were current and the counts balance."""
     given = parser().parse_args(argv)
     outcome.require_positive(given, "seconds")
     wanted = topology.load(given.file)
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(wanted: Topology, given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """The figures, and why they do not count."""
+    """The figures, and the reasons why they do not count."""
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(temporary.made())
         if given.inventory:
@@ -91,7 +91,7 @@ def _run(wanted: Topology, given: argparse.Namespace) -> tuple[dict[str, Any], l
 
 
 def text(document: Mapping[str, Any]) -> list[str]:
-    """For people."""
+    """The document as text."""
     current = f"all hosts were current after {document['current_after_seconds']} s, then {document['seconds']:g} s:"
     return [current, *measuring.table(document["hosts"]), *_remarks(document["skipped"], document["notes"])]
 
@@ -101,14 +101,14 @@ def _remarks(skipped: Mapping[str, str], notes: list[str]) -> list[str]:
 
 
 def _impossible(wanted: Topology) -> dict[str, str]:
-    """Hosts that cannot be had on this machine, each with the reason."""
+    """Hosts that are not possible on this machine, each with the reason."""
     late = [host.name for host in wanted.hosts if host.kind.clock_offset_seconds]
     lack = capability.missing_clocks() if late else ""
     return dict.fromkeys(late, lack) if lack else {}
 
 
 def _left_as_they_are(wanted: Topology) -> list[str]:
-    """Parts of a topology that do not hold on machines of an inventory."""
+    """Parts of a topology that do not apply to machines of an inventory."""
     links = sum(host.kind.link != topology.Conditions() for host in wanted.hosts)
     clocks = sum(host.kind.clock_offset_seconds != 0 for host in wanted.hosts)
     found = [f"links of {links} hosts are left as they are there"] if links else []

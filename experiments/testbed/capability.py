@@ -15,7 +15,7 @@ from experiments.testbed.namespace import Namespace
 
 @functools.cache
 def missing() -> str:
-    """Why hosts in network namespaces are not possible here and what to do about it; "" when they are."""
+    """Why hosts in network namespaces are not possible here and what to do about it; "" if they are."""
     if os.geteuid() != 0:
         return "network namespaces need root: run this as root, or in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN"
     if path_of("ip") is None:
@@ -40,7 +40,7 @@ def missing() -> str:
 
 @functools.cache
 def missing_for_shards() -> str:
-    """Why shards on such hosts are not possible here and what to do about it; "" when they are."""
+    """Why shards on such hosts are not possible here and what to do about it; "" if they are."""
     return missing() or access.missing()
 
 
@@ -56,8 +56,8 @@ def has_tbf() -> bool:
         return succeeds("tc", "qdisc", "add", "dev", "lo", "root", *discipline)
 
 
-#: Followed by a name and a command: the first process of a host, with its own name, processes and shared memory, where
-#: rings lie by default and where libfaketime leaves what it makes.
+#: Followed by a name and a command: the first process of a host, with its own name, processes and shared memory, the
+#: default place of rings and of libfaketime's files.
 APART = (
     "unshare", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child", "/bin/sh", "-c",
     'hostname "$0" && mount -t tmpfs tmpfs /dev/shm && exec "$@"',
@@ -71,12 +71,12 @@ def has_process_namespaces() -> bool:
 
 
 def clock_library() -> Path | None:
-    """Library that gives processes a clock that is wrong (libfaketime of Debian); None where it is not installed."""
+    """Library that gives processes a wrong clock (Debian's libfaketime); None if it is not installed."""
     return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 def missing_clocks() -> str:
-    """Why a host cannot have a wrong clock here and what to do about it; "" when it can."""
+    """Why a host cannot have a wrong clock here and what to do about it; "" if it can."""
     if clock_library() is None:
         return "a wrong clock needs libfaketime: apt install faketime"
     return "" if has_process_namespaces() else "a wrong clock needs processes of its own: namespaces for pid and mounts"

@@ -35,7 +35,7 @@ _DIRECTIVES = {"cluster-node-timeout": str(int(NODE_TIMEOUT * 1000))}
 
 
 class ReplicatedCluster:
-    """Running nodes; a context manager that ends them. ``nodes`` begin as ``masters`` masters, then replicas;
+    """Running nodes; a context manager that ends them. ``nodes`` are first ``masters`` masters, then replicas;
     ``access`` has the credentials of all users."""
 
     def __init__(self, nodes: Sequence[Node], masters: int, access: Access) -> None:
@@ -45,11 +45,11 @@ class ReplicatedCluster:
 
     @property
     def addresses(self) -> list[Address]:
-        """Where all nodes listen: seeds for probes and filters."""
+        """Addresses of all nodes: seeds for probes and filters."""
         return [node.address for node in self.nodes]
 
     def connect(self, timeout: float = 2.0, user: str = grants.READER) -> Cluster:
-        """A Cluster of the caller's own, which the caller closes."""
+        """A new Cluster, closed by the caller."""
         return Cluster(self.addresses, self.access.credentials(user), timeout)
 
     def section(self, user: str, more: str = "") -> str:
@@ -57,14 +57,14 @@ class ReplicatedCluster:
         return self.access.section(user, self.addresses, more)
 
     def masters(self) -> list[Node]:
-        """The nodes that own slots now, dead ones included while nobody has taken over, by what the newest
-        view says. Raises ShardError when no node answers."""
+        """Current owners of slots, including dead ones before a takeover, by the newest view. Raises ShardError if no
+        node answers."""
         owners = self._newest_view().owners
         return [node for node in self.nodes if node.node_id in owners]
 
     def replicas_of(self, master: Node) -> list[Node]:
-        """The living replicas of a master, by what each of them says itself; those that do not answer by what
-        the newest view says. Raises ShardError when no node answers."""
+        """The living replicas of a master, by the view of each of them; those that do not answer by the newest view.
+        Raises ShardError if no node answers."""
         names = self._newest_view().replicas_of(master.node_id)
         return [node for node in self.nodes if node.alive and self._follows(node, master, node.node_id in names)]
 
@@ -75,11 +75,10 @@ class ReplicatedCluster:
     def revive(self, node: Node, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
         """Start a dead node again, empty, at its old place, and wait until it has joined.
 
-        A master that has replicas is not started before one of them has taken over: it comes back empty
-        and they would empty themselves after it. Then it becomes a replica of the new master by itself
-        and this waits for its synchronization. A master without replicas owns its slots as before.
-        ``meanwhile`` is called again and again while this waits.
-        Raises TemporaryError when that does not happen within ``seconds``, ShardError when it does not start.
+        A master with replicas is not started before one of them has taken over: it comes back empty and they would
+        empty themselves to match. Then it becomes a replica of the new master by itself and this waits for its
+        synchronization. A master without replicas owns its slots as before. ``meanwhile`` is called repeatedly while
+        this waits. Raises TemporaryError if that does not happen within ``seconds``, ShardError if it does not start.
         """
         if node.alive:
             return
@@ -94,16 +93,16 @@ class ReplicatedCluster:
         self.wait_healthy(deadline - time.monotonic(), meanwhile)
 
     def wait_healthy(self, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
-        """Wait until all living nodes see all slots served, and every replica has its master's data: only
-        then would it take over. Raises TemporaryError."""
+        """Wait until all living nodes see all slots served, and every replica has its master's data: otherwise it would
+        not take over. Raises TemporaryError."""
         eventually(self._is_healthy, seconds, "the cluster does not settle", meanwhile)
 
     def fail_back(self, seconds: float = _SETTLE_SECONDS, meanwhile: Callable[[], None] = pause) -> None:
-        """Make the nodes masters again that began as such: after takeovers one host may have more than half of the
-        masters, and when that one fails nobody can take over. All nodes must be alive.
+        """Restore the initial masters: after takeovers one host may have more than half of the masters, and if that one
+        fails no node can take over. All nodes must be alive.
 
         They do not ask for votes, which they would not get for seconds after another election (CLUSTER
-        FAILOVER TAKEOVER); what their masters acknowledge in the meantime is forgotten. Raises TemporaryError.
+        FAILOVER TAKEOVER); writes acknowledged by their masters in the meantime are lost. Raises TemporaryError.
         """
         deadline = time.monotonic() + seconds
         self.wait_healthy(seconds, meanwhile)
@@ -137,7 +136,7 @@ class ReplicatedCluster:
             if node.alive:
                 try:
                     views.append(node.view())
-                except ShardpulseError:  # it loads, is frozen, or has just died
+                except ShardpulseError:  # it is loading, is frozen, or has just died
                     continue
         if not views:
             raise ShardError("no node of the cluster answers")
@@ -167,9 +166,8 @@ def start_cluster(
     """Start ``masters`` with ``replicas`` each on the hosts of ``testbed`` in turn, every node pinned to one
     of this process's cores, join them, write the layout; returns when every replica is in sync.
 
-    ``directives`` add to the configuration of each redis-server. Raises CannotCreateError (fewer hosts than
-    copies of the data, directory), UnavailableError (no server with TLS), ShardError, TemporaryError; then
-    nothing is left behind.
+    ``directives`` add to the configuration of each redis-server. Raises CannotCreateError (fewer hosts than copies of
+    the data, directory), UnavailableError (no server with TLS), ShardError, TemporaryError; then nothing is left over.
     """
     hosts = len(testbed.hosts)
     if replicas >= hosts:
@@ -178,7 +176,7 @@ def start_cluster(
         raise UnavailableError(lack)
     known = access.make(Path(directory).absolute() / "access")
     cores = machine.cores()
-    apart = masters if hosts >= masters * (replicas + 1) else 1  # with hosts enough, each node has one to itself
+    apart = masters if hosts >= masters * (replicas + 1) else 1  # with enough hosts, each node has one to itself
     places = [(f"master{number}", number % hosts) for number in range(masters)]
     for copy in range(1, replicas + 1):
         places += [(f"replica{number}-{copy}", (number + copy * apart) % hosts) for number in range(masters)]
@@ -200,7 +198,7 @@ def start_cluster(
 
 
 def outsider(host: Host, directory: Path | str, port: int, maxmemory_bytes: int, access: Access) -> Node:
-    """A node on ``host`` that is not started and belongs to no cluster yet. Raises as ``start_cluster``."""
+    """A node on ``host``, not started and in no cluster yet. Raises as ``start_cluster``."""
     home = Path(directory).absolute()
     address = Address(host.address, port)
     return Node(home.name, host, address, machine.cores()[0], home, maxmemory_bytes, _DIRECTIVES, find(), access)

@@ -8,16 +8,16 @@ import subprocess
 from acquisition.errors import CannotCreateError
 
 _SECONDS = 10.0
-_PLACES = "/usr/sbin:/sbin:/usr/bin:/bin"  #: not all of these are in the PATH of a user who became root with su
+_PLACES = "/usr/sbin:/sbin:/usr/bin:/bin"  #: not all of these are in the PATH after su to root
 
 
 def path_of(tool: str) -> str | None:
-    """Where a tool of the system lies; None when it is not installed."""
+    """Path of a system tool; None if it is not installed."""
     return shutil.which(tool) or shutil.which(tool, path=_PLACES)
 
 
 def run(*command: str) -> None:
-    """Run ``ip …`` or ``tc …``. Raises CannotCreateError with what it said when it fails or is not installed."""
+    """Run ``ip …`` or ``tc …``. Raises CannotCreateError with its output if it fails or is not installed."""
     tool = path_of(command[0])
     if tool is None:
         raise CannotCreateError(f"{command[0]} is not installed: apt install iproute2")
@@ -30,7 +30,7 @@ def run(*command: str) -> None:
 
 
 def succeeds(*command: str) -> bool:
-    """Whether the kernel and the installed tools can do this; nothing is said when they cannot."""
+    """Whether the kernel and the installed tools can do this; nothing is printed if they cannot."""
     try:
         run(*command)
     except CannotCreateError:

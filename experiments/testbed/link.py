@@ -8,9 +8,9 @@ loss       as delay
 block      the relay: TCP packets from one address to this host vanish, all others pass
 =========  =================================================================================
 
-The relay is a process between port and bridge that passes Ethernet frames on, late, or not at
-all. Unlike netem it needs nothing of the kernel; a TCP proxy would have to sit at the address
-that the shards announce to each other, and no proxy can lose packets.
+The relay is a process between port and bridge that forwards Ethernet frames, delays or drops them. Unlike netem it
+needs nothing of the kernel; a TCP proxy would have to sit at the address that the shards announce to each other, and no
+proxy can lose packets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Conditions(NamedTuple):
 
 
 class Fault:
-    """A fault that was made; ``heal`` ends it (again: nothing happens). Also a context manager."""
+    """A fault in effect; ``heal`` ends it (repeated calls do nothing). Also a context manager."""
 
     def __init__(self, name: str, heal: Callable[[], None]) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class Fault:
 class Link:
     """Between ``port``, in the namespace of the bridge, and eth0 of a host. Each kind of fault exists
     at most once (``block``: once per source): making it again replaces it. Threads may make different faults of
-    one link at the same time. Methods raise CannotCreateError when the kernel refuses."""
+    one link at the same time. Methods raise CannotCreateError if the kernel refuses."""
 
     def __init__(self, port: str, switch: Namespace, host: Namespace) -> None:
         self._port = port
@@ -80,7 +80,7 @@ class Link:
         return Fault("cut", lambda: self._set_cut(False))
 
     def rate(self, bits_per_second: float) -> Fault:
-        """At most this many bits per second in each direction; what does not fit within 0.4 s is lost."""
+        """At most this many bits per second in each direction; excess beyond 0.4 s is lost."""
         if not capability.has_tbf():
             raise CannotCreateError("no rate limit: this kernel has no tc tbf (CONFIG_NET_SCH_TBF)")
         self._change(rate=bits_per_second)
@@ -128,7 +128,7 @@ class Link:
             self._change(blocked=tuple(address for address in self._conditions.blocked if address != source))
 
     def _change(self, **changes: Any) -> None:
-        """From what the link does now to what it shall do."""
+        """Change the link from its current conditions to new ones."""
         with self._lock:
             wanted = self._conditions._replace(**changes)
             if wanted.rate != self._conditions.rate:
@@ -142,7 +142,7 @@ class Link:
             self._conditions = wanted
 
     def _limit(self, rate: float) -> None:
-        """Give both ends of the link the queueing discipline that does this."""
+        """Set the queueing discipline for this rate at both ends of the link."""
         for namespace, interface in ((self._switch, self._port), (self._host, "eth0")):
             with namespace.inside():
                 succeeds("tc", "qdisc", "delete", "dev", interface, "root")

@@ -1,6 +1,6 @@
 """Machines of a topology in namespaces of this machine; they take orders.
 
-Each has processes of its own.
+Each has its own processes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Machine:
         self._child.send({"do": do, **order})
 
     def receive(self, seconds: float = _SECONDS) -> dict[str, Any]:
-        """The answer to the oldest order. Raises ShardpulseError with what the host says."""
+        """The answer to the oldest order. Raises ShardpulseError with the host's message."""
         answer = self._child.receive(seconds)
         if "failed" in answer:
             raise ShardpulseError(f"{self.host.name}: {answer['failed']}")
         return answer
 
     def end(self) -> None:
-        """End all that runs there, and the agent itself; harmless when it has ended."""
+        """End everything running there, and the agent itself; harmless if it has ended."""
         with contextlib.suppress(ChildFailed):
             self.send("end")
             self._child.receive(_SECONDS)
@@ -50,7 +50,7 @@ class Machine:
 def order(
     machines: Sequence[Machine], do: str, orders: Callable[[Machine], Mapping[str, Any]], seconds: float = _SECONDS
 ) -> list[dict[str, Any]]:
-    """Give all of them an order at once, with the arguments that ``orders`` makes of each; their answers.
+    """Give all of them an order at once, with the arguments from ``orders`` for each; their answers.
     Raises ShardpulseError."""
     for machine in machines:
         machine.send(do, **orders(machine))
@@ -59,7 +59,7 @@ def order(
 
 @contextlib.contextmanager
 def local(topology: Topology, directory: Path) -> Iterator[list[Machine]]:
-    """Each host in namespaces of its own, behind a link as the topology has it. Raises CannotCreateError."""
+    """Each host in its own namespaces, behind a link as in the topology. Raises CannotCreateError."""
     with contextlib.ExitStack() as stack:
         bed = stack.enter_context(Testbed(len(topology.hosts)))
         machines = []
@@ -89,12 +89,12 @@ def _set(link: Link, wanted: Conditions) -> None:
 
 
 def _apart(name: str) -> list[str]:
-    """Command that runs another as the first process of a host, under its name, where the kernel lets us."""
+    """Command that runs another as the first process of a host, under its name, if the kernel permits."""
     unshare, *rest = capability.APART
     return [str(path_of(unshare)), *rest, name] if capability.has_process_namespaces() else []
 
 
 def _clock(offset: float) -> dict[str, str]:
-    """Environment of parts whose wall clock is wrong. The monotonic one is, too, and as steady: with
+    """Environment of parts with a wrong wall clock. The monotonic one is wrong, too, and as steady: with
     FAKETIME_DONT_FAKE_MONOTONIC, time.sleep fails (libfaketime 0.9.10)."""
     return {"LD_PRELOAD": str(capability.clock_library()), "FAKETIME": f"{offset:+f}"}

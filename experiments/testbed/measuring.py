@@ -22,14 +22,14 @@ _COUNTS = ("made", "applied", "invalid", "lost", "pending")
 
 
 class Seen(NamedTuple):
-    """Ages of values in seconds by the name of the host, one of each look; states at the last look, how often each."""
+    """Ages of values in seconds by host name, one per look; counts of the states at the last look."""
 
     ages: Mapping[str, Sequence[float]]
     states: Mapping[str, Mapping[str, int]]
 
 
 def watch(pipeline: Pipeline, reader: SnapshotReader, seconds: float) -> Seen:
-    """Look five times a second for so long. Raises ShardpulseError when a part ends meanwhile."""
+    """Look five times a second for ``seconds``. Raises ShardpulseError if a part ends meanwhile."""
     ages: dict[str, list[float]] = defaultdict(list)
     states: dict[str, dict[str, int]] = {}
     members, end = pipeline.members, time.monotonic() + seconds
@@ -47,7 +47,7 @@ def watch(pipeline: Pipeline, reader: SnapshotReader, seconds: float) -> Seen:
 
 
 def accounts(pipeline: Pipeline) -> tuple[dict[str, dict[str, int]], list[str]]:
-    """Counts of samples by the name of the host, and what keeps the books from balancing. Raises ShardpulseError."""
+    """Counts of samples by host name, and reasons why they do not balance. Raises ShardpulseError."""
     counts: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_COUNTS, 0))
     with contextlib.closing(pipeline.connect()) as cluster:
         found = books.read(cluster, read_layout(cluster))
@@ -60,7 +60,7 @@ def accounts(pipeline: Pipeline) -> tuple[dict[str, dict[str, int]], list[str]]:
 
 
 def rows(topology: Topology, seen: Seen, counts: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Known facts of each host, as JSON objects; figures only of those that sample."""
+    """Known facts of each host, as JSON objects; figures only for those that sample."""
     made = []
     for host in topology.hosts:
         row: dict[str, Any] = {"host": host.name, "runs": _runs(host)}
@@ -80,7 +80,7 @@ def _runs(host: Host) -> list[str]:
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The same for people."""
+    """The rows as text."""
     lines = [f"{'host':<20} {'runs':<18} {'age p50':>8} {'p95':>8} {'made':>10} {'lost':>6} {'pending':>8}  state"]
     for row in found:
         line = f"{row['host']:<20} {', '.join(row['runs']):<18}"

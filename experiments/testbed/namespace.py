@@ -21,19 +21,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Namespace:
-    """``Namespace.create()`` makes a new one; ``Namespace.current()`` is that of the calling thread."""
+    """``Namespace.create()`` makes a new one; ``Namespace.current()`` is the calling thread's."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @classmethod
     def current(cls) -> Namespace:
-        """The one that the calling thread is in."""
+        """The calling thread's namespace."""
         return cls(os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC))
 
     @classmethod
     def create(cls) -> Namespace:
-        """A new one with nothing but a loopback interface that is down. Raises CannotCreateError."""
+        """A new namespace with only a loopback interface, which is down. Raises CannotCreateError."""
         home = cls.current()
         try:
             _check(_libc.unshare(_CLONE_NEWNET), "a network namespace cannot be made")
@@ -51,8 +51,8 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """The calling thread is inside: sockets that it makes and children that it starts belong there,
-        for as long as they live. Other threads of this process stay where they are."""
+        """Move the calling thread inside: its new sockets and children belong there, for as long as they live. Other
+        threads of this process stay where they are."""
         before = Namespace.current()
         try:
             self._enter()
@@ -64,7 +64,7 @@ class Namespace:
             before.close()
 
     def close(self) -> None:
-        """Let go of it; calling it again is harmless."""
+        """Release it; calling it again is harmless."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

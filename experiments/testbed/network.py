@@ -43,7 +43,7 @@ class Host:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """The calling thread is on this host: its new sockets and children belong there for as long as they live."""
+        """Move the calling thread to this host: its new sockets and children belong there for as long as they live."""
         with self.namespace.inside():
             yield
 
@@ -56,7 +56,7 @@ class Host:
 class Testbed:
     """A bridge and ``hosts`` hosts on it; a context manager that removes them.
 
-    Raises CannotCreateError with the reason where this is not possible (see ``missing``).
+    Raises CannotCreateError with the reason if this is not possible (see ``missing``).
     """
 
     __test__ = False  #: pytest: this is no test
@@ -82,17 +82,17 @@ class Testbed:
 
     @property
     def address(self) -> str:
-        """Where the hosts reach this process."""
+        """Address of this process for the hosts."""
         return f"{self._subnet}.1"
 
     def add_address(self, last: int) -> str:
-        """One more address of this process, 198.18.S.``last`` (2 to 9); answers it. Raises CannotCreateError."""
+        """Add an address of this process, 198.18.S.``last`` (2 to 9); returns it. Raises CannotCreateError."""
         address = f"{self._subnet}.{last}"
         run("ip", "address", "add", f"{address}/24", "dev", self._uplink)
         return address
 
     def add_host(self) -> Host:
-        """One more host; answers it."""
+        """Add a host; returns it."""
         number = len(self.hosts)
         namespace = Namespace.create()
         port, address = f"port{number}", f"{self._subnet}.{_FIRST_HOST + number}"
@@ -134,7 +134,7 @@ class Testbed:
         self.close()
 
     def _plug_in(self) -> None:
-        """The bridge, and the link from it to this process."""
+        """Create the bridge, and the link from it to this process."""
         with self._switch.inside():
             _silence()
             run("ip", "link", "add", "bridge0", "type", "bridge")
@@ -146,14 +146,14 @@ class Testbed:
 
 
 def _silence() -> None:
-    """No IPv6 in this namespace: its neighbour discovery would only delay that a link comes up."""
+    """Disable IPv6 in this namespace: its neighbour discovery would only delay links coming up."""
     for which in ("all", "default"):
         with contextlib.suppress(OSError):  # a kernel without IPv6
             Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
 
 
 def _claim_subnet() -> tuple[str, socket.socket]:
-    """A subnet that no other testbed of this namespace has, and what holds it until it is closed.
+    """A subnet unused by other testbeds of this namespace, and the socket that reserves it until closed.
 
     An abstract unix socket belongs to the network namespace and disappears with its process (unix(7)).
     """

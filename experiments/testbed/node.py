@@ -1,6 +1,6 @@
 """Node of a testbed: a redis-server with TLS and users, pinned to a core.
 
-It is killed and started again.
+It can be killed and restarted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONNECTIONS = 4000  #: of clients, at most
 
 
 class Node:
-    """Master or replica, which may change; ``name`` says what it began as. ``shard`` is its process now."""
+    """Master or replica, which may change; ``name`` has its initial role. ``shard`` is its current process."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Node:
             try:
                 self.node_id = self.call("CLUSTER", "MYID").decode()
                 return
-            except ShardpulseError as error:  # it does not listen yet, or loads its master's data
+            except ShardpulseError as error:  # it does not listen yet, or is loading its master's data
                 if not self.alive:
                     raise ShardError(f"{self} ended: {process.last_words(self._directory)}") from error
                 if time.monotonic() > deadline:
@@ -83,12 +83,12 @@ class Node:
                 time.sleep(0.01)
 
     def call(self, *command: Any) -> Any:
-        """One command, asked on its own host, so that no fault of a link is in the way. Raises ShardError …"""
+        """One command, sent on its own host, so that no link fault interferes. Raises ShardError …"""
         with closing(self.connect()) as connection:
             return connection.call(*command)
 
     def connect(self) -> Connection:
-        """A connection of the caller's own, made on its host by a user who may do everything. Raises ShardError."""
+        """A new connection, made on its host by a user with all rights. Raises ShardError."""
         with self.host.inside():
             return Connection(self.address, self._access.credentials(MASTER_KEY), _ASK_SECONDS)
 
@@ -103,20 +103,20 @@ class Node:
         return self.certificate(name)
 
     def renew_users(self) -> None:
-        """Write its file of users with the passwords that are valid now: it reads that when it starts."""
+        """Write its file of users with the currently valid passwords, which it reads at its start."""
         self._access.list_users(self._directory)
 
     def view(self) -> ClusterView:
-        """The cluster as it sees it. Raises ShardError when it does not answer."""
+        """Its view of the cluster. Raises ShardError if it does not answer."""
         return parse(self.call("CLUSTER", "NODES").decode())
 
     def in_sync(self) -> bool:
-        """Whether it is a replica that has all of its master's data and a link to it."""
+        """Whether it is a replica with all of its master's data and a link to it."""
         lines = self.call("INFO", "replication").decode().split()
         return "role:slave" in lines and "master_link_status:up" in lines
 
     def kill(self) -> None:
-        """kill -9; it is gone, and its memory with it, when this returns."""
+        """kill -9; it is gone, with its memory, when this returns."""
         if self._child is not None:
             self._child.kill()
             self._child.wait()

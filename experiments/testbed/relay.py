@@ -1,13 +1,13 @@
 """Relay of Ethernet frames between two interfaces: delayed, dropped or passed.
 
-It is run by path, as a process.
+It runs by path, as a process.
 
     python relay.py IFACE IFACE < conditions
 
-Each line on stdin is a JSON object of the conditions from now on (experiments.testbed.link.Conditions),
-answered by a line ``ok``; the end of stdin ends the relay. ``blocked`` holds only for frames that go
-towards the first interface. Frames stay in order whatever the jitter. What TCP hands to the
-kernel in one piece (up to 64 KiB, generic segmentation offload) is one frame here and is lost or late as one.
+Each line on stdin is a JSON object of the conditions from now on (experiments.testbed.link.Conditions), answered by a
+line ``ok``; the end of stdin ends the relay. ``blocked`` holds only for frames that go towards the first interface.
+Frames stay in order whatever the jitter. Data handed by TCP to the kernel in one piece (up to 64 KiB, generic
+segmentation offload) is one frame here and is lost or late as one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections import deque
 from typing import Any
 
 _ETH_P_ALL = 3  # if_ether.h
-_SOL_PACKET, _PACKET_VNET_HDR = 263, 15  # if_packet.h: frames carry what the kernel still has to do to them
+_SOL_PACKET, _PACKET_VNET_HDR = 263, 15  # if_packet.h: frames carry work still to be done by the kernel
 _PACKET_OUTGOING = 4
 _VNET_HEADER = 10  #: bytes before the Ethernet header (struct virtio_net_hdr)
 _ETHERNET = _VNET_HEADER + 14
@@ -45,7 +45,7 @@ class Direction:
         self._last = 0.0
 
     def receive(self, now: float) -> None:
-        """Take what has arrived: send it on, keep it for later or let it vanish."""
+        """Take arrived frames: forward them, keep them for later or drop them."""
         for _ in range(_MOST_AT_ONCE):
             try:
                 data, address = self.source.recvfrom(_LONGEST)
@@ -60,7 +60,7 @@ class Direction:
                 self._send(data)
 
     def release(self, now: float) -> float:
-        """Send what is due; answers when the next frame is, infinity when none waits."""
+        """Send due frames; returns when the next one is due, infinity if none waits."""
         while self._waiting and self._waiting[0][0] <= now:
             self._send(self._waiting.popleft()[1])
         return self._waiting[0][0] if self._waiting else float("inf")

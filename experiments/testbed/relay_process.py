@@ -18,9 +18,8 @@ _SECONDS = 10.0
 
 
 class RelayProcess:
-    """Takes ``port`` off the bridge and stands between them until ``stop`` plugs it in again.
-
-    Raises CannotCreateError when that is not possible; then the port is where it was.
+    """Takes ``port`` off the bridge and connects both until ``stop`` plugs it in again. Raises CannotCreateError if
+    that is not possible, with the port in its old place.
     """
 
     def __init__(self, port: str, switch: Namespace) -> None:
@@ -54,7 +53,7 @@ class RelayProcess:
         self._plug(self._outlet)
 
     def stop(self) -> None:
-        """End the relay; what it still held is lost, as if the cable had been pulled for a moment."""
+        """End the relay; frames it still held are lost, as if the cable had been pulled for a moment."""
         self._child.kill()
         self._child.communicate()
         with self._switch.inside():

@@ -1,7 +1,7 @@
 """Remote machines of an Ansible inventory as hosts of a topology, over ssh.
 
-This checkout is carried to each of them and runs in a directory that is removed in the end; the Python there has to
-have what the parts need (hiredis, msgspec, numpy), as that of a deployed filter has.
+This checkout is copied to each of them and runs in a directory that is removed at the end; the Python there needs the
+packages of the parts (hiredis, msgspec, numpy), as on a deployed filter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from experiments.testbed.commands import path_of
 from experiments.testbed.machines import Machine
 from experiments.testbed.topology import Topology
 
-PYTHON = "/opt/shardpulse/current/bin/python"  #: where deploy puts it
+PYTHON = "/opt/shardpulse/current/bin/python"  #: its path after deployment
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("acquisition", "probes", "filters", "experiments")
 _LEFT_OUT = ("__pycache__", "results", "page")
@@ -33,21 +33,21 @@ _SECONDS = 120.0
 
 
 class Target(NamedTuple):
-    """Where a machine is reached, and the ssh command that does it."""
+    """Address of a machine, and its ssh command."""
 
     address: str
     ssh: list[str]
 
 
 def missing() -> str:
-    """Requirements that are lacking here for machines of an inventory; "" when nothing is."""
+    """Requirements lacking here for machines of an inventory; "" without any."""
     absent = "" if _ansible() else "there is no ansible-inventory: pip install ansible-core"
     return absent or ("" if path_of("ssh") else "there is no ssh: apt install openssh-client")
 
 
 @contextlib.contextmanager
 def machines(topology: Topology, inventory: Path, interpreter: str) -> Iterator[list[Machine]]:
-    """Agents on the machines that have the names of the hosts. Raises ShardpulseError."""
+    """Agents on the machines named like the hosts. Raises ShardpulseError."""
     known = targets(inventory)
     if absent := [host.name for host in topology.hosts if host.name not in known]:
         raise ConfigError(f"{inventory}: no host {', '.join(absent)}; the hosts of a topology are found by their names")
@@ -83,7 +83,7 @@ def targets(inventory: Path) -> dict[str, Target]:
 
 
 def target(name: str, variables: Mapping[str, Any]) -> Target:
-    """How to reach a machine, by the variables that Ansible's own connection ``ssh`` reads."""
+    """How to reach a machine, by the variables of Ansible's own connection ``ssh``."""
     address = str(variables.get("ansible_host", name))
     command = [path_of("ssh") or "ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10"]
     for option, names in (
@@ -99,7 +99,7 @@ def target(name: str, variables: Mapping[str, Any]) -> Target:
 
 
 def _carry(name: str, target: Target, data: bytes) -> str:
-    """Put this checkout into a new directory of a machine; its path there. Raises ShardpulseError."""
+    """Copy this checkout into a new directory of a machine; its path there. Raises ShardpulseError."""
     script = f"umask 077 && d=$(mktemp -d /tmp/{temporary.PREFIX}XXXXXX) && tar -xzf - -C $d && echo $d"
     try:
         done = subprocess.run([*target.ssh, script], input=data, capture_output=True, timeout=_SECONDS, check=False)

@@ -51,20 +51,20 @@ class Pipeline:
         self._shards = [machine for machine in machines if machine.host.kind.shard]
         self._emulating = [machine for machine in machines if machine.host.kind.emulated]
         self._check_due = 0.0
-        self.members = dict(_members(machines))  #: which machine samples what
+        self.members = dict(_members(machines))  #: the machine that samples each member
 
     @property
     def addresses(self) -> list[Address]:
-        """Where the shards listen."""
+        """Addresses of the shards."""
         return [Address(machine.address, PORT) for machine in self._shards]
 
     def connect(self) -> Cluster:
-        """A Cluster of the caller's own, of a user who reads."""
+        """A new Cluster with a reader's credentials."""
         return Cluster(self.addresses, self._access.credentials(grants.READER), _TIMEOUT)
 
     def wait_current(self, reader: SnapshotReader, seconds: float) -> float:
-        """Wait until every host is current; one with a wrong clock must only have come. Answers the seconds that it
-        took. Raises TemporaryError with those that are not."""
+        """Wait until every host is current; one with a wrong clock must only have reported. Returns the seconds taken.
+        Raises TemporaryError with those that are not."""
         began = time.monotonic()
 
         def problem() -> str:
@@ -87,7 +87,7 @@ class Pipeline:
         return absent
 
     def check(self) -> None:
-        """Look at most once a second. Raises ShardpulseError that names parts that have ended, and what they said."""
+        """Check at most once a second. Raises ShardpulseError naming ended parts, with their output."""
         if time.monotonic() < self._check_due:
             return
         self._check_due = time.monotonic() + 1.0
@@ -101,7 +101,7 @@ class Pipeline:
             raise ShardpulseError("; ".join(found))
 
     def stop_emulated(self) -> int:
-        """Let emulated hosts make no more, and wait for what waits; how many machines could not send everything."""
+        """Stop frames of emulated hosts, and wait for waiting ones; the number of machines that could not send all."""
         self._tell_emulated(lambda _: {"do": "stop"})
         return sum(not answer["drained"] for answer in self._hear_emulated(_DRAIN_SECONDS + _ANSWER_SECONDS))
 
@@ -109,7 +109,7 @@ class Pipeline:
         order(self._emulating, "tell", lambda machine: {"part": _EMULATED, "message": message(machine)})
 
     def _hear_emulated(self, seconds: float) -> list[dict[str, Any]]:
-        """Answers of the hosts of each machine. Raises TemporaryError that names one that does not in time."""
+        """Answers of the hosts of each machine. Raises TemporaryError naming one that does not answer in time."""
         heard: list[dict[str, Any]] = []
         silent, deadline = self._emulating, time.monotonic() + seconds
         while silent:
@@ -123,7 +123,7 @@ class Pipeline:
     # -- Starting, in this order.
 
     def start_shards(self, staged: Path) -> None:
-        """Servers that make a cluster with our layout. Raises ShardpulseError."""
+        """Start servers as a cluster with our layout. Raises ShardpulseError."""
         servers = order(self._shards, "server", lambda _: {})
         files = {
             machine.host.name: self._shard_files(staged / machine.host.name, machine, found)
@@ -149,7 +149,7 @@ class Pipeline:
         pause()
 
     def _shard_files(self, staged: Path, machine: Machine, found: dict[str, Any]) -> dict[str, str]:
-        """Files of its directory, made in ``staged``."""
+        """Files of a shard's directory, made in ``staged``."""
         place, ours = f"{machine.place}/{SHARD}", access.server()
         module = ours.tls_module if found["path"] == ours.path else ""  # Debian's server has TLS built in
         emulated = sum(each.host.kind.emulated for each in self.machines)
@@ -167,7 +167,7 @@ class Pipeline:
         return {f"{SHARD}/{path.name}": path.read_text() for path in staged.iterdir()}
 
     def start_parts(self) -> None:
-        """Filters, probes and emulated hosts, which are all connected when this returns. Raises ShardpulseError."""
+        """Start filters, probes and emulated hosts, all connected when this returns. Raises ShardpulseError."""
         for role, user in (("filter", grants.FILTER), ("probe", grants.PROBE), (_EMULATED, grants.PROBE)):
             chosen = [machine for machine in self.machines if getattr(machine.host.kind, role)]
             order(chosen, "files", partial(self._files, role, user))
@@ -177,11 +177,11 @@ class Pipeline:
         self._tell_emulated(lambda _: {"do": "start"})
 
     def _there(self, machine: Machine) -> Access:
-        """The files of our access as they lie on a machine."""
+        """Paths of our access files on a machine."""
         return self._access._replace(directory=Path(machine.place))
 
     def _files(self, role: str, user: str, machine: Machine) -> dict[str, dict[str, str]]:
-        """Files that a part needs there: its configuration, its password, and whom to believe."""
+        """Files of a part there: its configuration, its password, and its trusted authority."""
         there, place = self._there(machine), Path(machine.place)
         password, ca = there.password_file(user), there.ca
         text = there.section(user, self.addresses)
@@ -211,7 +211,7 @@ class Pipeline:
 
 
 def _members(machines: Sequence[Machine]) -> Iterator[tuple[Member, Machine]]:
-    """Of a real probe only the resource set ``host``."""
+    """Members of each machine; of a real probe only the resource set ``host``."""
     for machine in machines:
         kind, first = machine.host.kind, machine.host.first
         if kind.probe:

@@ -48,7 +48,7 @@ class Conditions(Table):
 
 
 class Kind(Table):
-    """Kind of a host, and how many there are of it."""
+    """Kind of a host, and the number of its hosts."""
 
     count: Annotated[int, Meta(ge=1, le=MOST_HOSTS)] = 1
     shard: bool = False
@@ -67,7 +67,7 @@ class _Common(Table):
 
 
 class Host(NamedTuple):
-    """One host. ``first`` is the index of its first emulated host among all of the testbed."""
+    """One host. ``first`` is the index of its first emulated host in the whole testbed."""
 
     name: str
     kind: Kind
@@ -87,14 +87,14 @@ class Topology(NamedTuple):
     hosts: tuple[Host, ...]
 
     def without(self, names: Mapping[str, str], file: object) -> Topology:
-        """The same without some hosts. Raises ConfigError when what is left is no pipeline."""
+        """The topology without some hosts. Raises ConfigError if the rest is no pipeline."""
         left = self._replace(hosts=tuple(host for host in self.hosts if host.name not in names))
         _require_pipeline(left, f"{file} without {', '.join(names)}" if names else str(file))
         return left
 
 
 def load(path: Path) -> Topology:
-    """The testbed that a file describes. Raises NoInputError, ConfigError that names file and key."""
+    """The testbed described by a file. Raises NoInputError, ConfigError naming file and key."""
     try:
         document = tomllib.loads(path.read_text())
     except OSError as error:

@@ -39,7 +39,7 @@ NEEDS = (
     needs.tool("unshare", "util-linux"),
     lambda: "" if os.geteuid() == 0 else "it needs root",
 )
-_SETTLING = 5.0  #: seconds at the start of a probe that are not measured
+_SETTLING = 5.0  #: seconds not measured at the start of a probe
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _OFTEN = 0.2  #: seconds between two ticks while ratio(i) is measured: more of them in a window
 _PATIENCE = 60.0
@@ -112,17 +112,17 @@ def _names(first: int, last: int) -> list[str]:
 
 
 def _ratio(site: Site, shards: Shards, given: argparse.Namespace) -> list[dict[str, float]]:
-    """CPU of a tick with so many guests; ``ratio``: what each of those that were added costs, to the first one."""
+    """CPU of a tick by number of guests; ``ratio``: the cost of each added guest, relative to the first."""
     rows: list[dict[str, float]] = []
     with watching(PROBE, site.directory, shards, _OFTEN) as pid:
-        time.sleep(_SETTLING)  # it looks at everything once
+        time.sleep(_SETTLING)  # it reads everything once
         for guests in (0, *(each for each in (*_STEPS, given.guests) if each <= given.guests)):
             if rows and guests == rows[-1]["guests"]:
                 continue
             site.start(_names(len(site.names), guests))
             _until_seen(shards, site.names)
-            time.sleep(2.0)  # the table, and whatever is looked at once
-            part = given.seconds / given.repeats  # what else the machine does only adds: the least of several windows
+            time.sleep(2.0)  # the table, and everything that is read once
+            part = given.seconds / given.repeats  # other load only adds: the minimum of several windows
             tick = _OFTEN * min(measured(pid, 0, [], part).watcher for _ in range(given.repeats))
             row = {"guests": guests, "tick_ms": round(1e3 * tick, 4)}
             if rows:
@@ -134,7 +134,7 @@ def _ratio(site: Site, shards: Shards, given: argparse.Namespace) -> list[dict[s
 
 
 def _table(site: Site, shards: Shards, given: argparse.Namespace) -> tuple[dict[str, Any], dict[str, str]]:
-    """Each system in turn, repeat by repeat; medians, and what it adds to what is spent with nobody watching."""
+    """Each system in turn, repeat by repeat; medians, and the cost added to that without a watcher."""
     left_out = {name: said for name in ALL if (said := _absent(name))}
     runs: dict[str, list[Cost]] = {name: [] for name in ALL if name not in left_out}
     for _ in range(given.repeats):
@@ -152,7 +152,7 @@ def _absent(name: str) -> str:
 
 
 def _compared(found: dict[str, Cost]) -> dict[str, Any]:
-    """Cores that each adds with and without the share of qemu, and how many times that of the probe that is."""
+    """Cores added by each with and without the share of qemu, and their multiple of the probe's."""
     idle = found[NOBODY]
     made: dict[str, Any] = {}
     for name, cost in found.items():
@@ -169,7 +169,7 @@ def _compared(found: dict[str, Cost]) -> dict[str, Any]:
 
 
 def _storms(site: Site, shards: Shards, given: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Kill guests at random and start others: descriptors of the probe, and how often each VM is seen."""
+    """Kill guests at random and start others: descriptors of the probe, and the number of times each VM is seen."""
     chance, failures = random.Random(given.seed), []
     with watching(PROBE, site.directory, shards, given.interval) as pid:
         _until_seen(shards, site.names)

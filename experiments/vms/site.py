@@ -1,6 +1,6 @@
 """Site of the guests: a private libvirtd in mount and process namespaces.
 
-Whatever is started here ends with the namespace. Guests are run by TCG, have 16 MiB and a ROM that halts at once
+All processes started here end with the namespace. Guests are run by TCG, have 16 MiB and a ROM that halts at once
 (source 000: "very simple VMs, each with 16 MiB, no OS running").
 """
 
@@ -22,8 +22,8 @@ from experiments.processes.waiting import eventually
 
 INSIDE = "SHARDPULSE_VMS_INSIDE"
 _NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--propagation", "private")
-_INIT = ("sh", "-c", '"$@" & wait $!', "sh")  # takes in what daemons leave behind, as libvirtd does with each qemu
-#: What belongs to libvirt and its clients: empty in the namespace.
+_INIT = ("sh", "-c", '"$@" & wait $!', "sh")  # adopts orphans of daemons, such as each qemu of libvirtd
+#: Directories of libvirt and its clients: empty in the namespace.
 _OWN = ("/run", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt", "/etc/libvirt")
 _SOCKET = Path("/run/libvirt/libvirt-sock")
 _PIDS = Path("/run/libvirt/qemu")
@@ -50,7 +50,7 @@ _DOMAIN = """\
 
 
 def enter(command: Sequence[str]) -> int:
-    """Run a command of this interpreter in a namespace of its own; its exit code."""
+    """Run a command of this interpreter in its own namespace; its exit code."""
     environment = {**os.environ, INSIDE: "1"}
     child = subprocess.Popen([*_NAMESPACE, *_INIT, sys.executable, "-m", *command], env=environment)
     try:
@@ -62,7 +62,7 @@ def enter(command: Sequence[str]) -> int:
 
 
 def uuid_of(name: str) -> str:
-    """The same in every run."""
+    """The uuid of a guest, the same in every run."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
@@ -77,7 +77,7 @@ class Site:
             subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
         self.directory = Path(tempfile.mkdtemp(dir="/run"))
         halt = bytearray(b"\xf4" * _ROM_BYTES)
-        halt[-16:-12] = b"\xfa\xf4\xeb\xfd"  # where an x86 begins: cli, hlt, and again
+        halt[-16:-12] = b"\xfa\xf4\xeb\xfd"  # start address of an x86: cli, hlt, repeated
         (self.directory / "halt.rom").write_bytes(halt)
         Path("/etc/libvirt/qemu.conf").write_text(_QEMU_CONF)
         limits = 'max_clients = 500\nmax_workers = 20\nauth_unix_rw = "none"\nauth_unix_ro = "none"\n'
@@ -116,7 +116,7 @@ class Site:
         self._virsh("create", str(document))
 
     def kill(self, names: Sequence[str]) -> None:
-        """End the processes of these guests, and wait until libvirt has seen it."""
+        """End the processes of these guests, and wait until libvirt has noticed."""
         for name in names:
             os.kill(self.pid(name), signal.SIGKILL)
 
@@ -127,9 +127,9 @@ class Site:
         self.names = [name for name in self.names if name not in names]
 
     def pid(self, name: str) -> int:
-        """The process of a guest."""
+        """Process id of a guest."""
         return int((_PIDS / f"{name}.pid").read_text())
 
     def pids(self) -> list[int]:
-        """Those of all guests."""
+        """Process ids of all guests."""
         return [self.pid(name) for name in self.names]

@@ -1,6 +1,6 @@
 """Watchers of the guests as installed, and their CPU cost in all processes.
 
-It counts theirs, libvirtd's and qemu's.
+The cost includes their own, libvirtd's and qemu's.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from experiments.processes.control import product
 from probes.loop.account import pss_bytes
 
 NOBODY, PROBE, COLLECTD, VDSM, EXPORTER = "nobody", "probe", "collectd", "collectd_vdsm", "libvirt_exporter"
-#: Debian's packages of the others.
+#: Debian's packages of the other watchers.
 TOOLS = {COLLECTD: "collectd", VDSM: "collectd", EXPORTER: "prometheus-libvirt-exporter"}
 PACKAGES = {"collectd": "collectd-core", "prometheus-libvirt-exporter": "prometheus-libvirt-exporter"}
 ALL = (NOBODY, PROBE, COLLECTD, VDSM, EXPORTER)
 
 _PORT = 9177
-#: No plugin writes: what collectd costs on top of that is not counted.
+#: No plugin writes: that additional cost of collectd is not counted.
 _COLLECTD = """\
 BaseDir "{directory}"
 PIDFile "{directory}/collectd.pid"
@@ -55,7 +55,7 @@ class Cost(NamedTuple):
 
 @contextmanager
 def watching(name: str, directory: Path, shards: Shards, interval: float) -> Iterator[int]:
-    """Let one of them watch every so many seconds; its pid, 0 of nobody."""
+    """Let one of them watch at this interval in seconds; its pid, 0 without a watcher."""
     if name == NOBODY:
         yield 0
         return
@@ -112,7 +112,7 @@ def measured(watcher: int, libvirtd: int, guests: list[int], seconds: float) -> 
 
 
 def _cpu(pids: Iterable[int]) -> dict[str, int]:
-    """Nanoseconds by thread; those of threads that end within a window are lost, which no such process has at 1 Hz."""
+    """Nanoseconds by thread; time of threads that end within a window is lost, but no such process has any at 1 Hz."""
     found = {}
     for pid in pids:
         with suppress(OSError):

@@ -67,4 +67,4 @@ def grow(installation: Installation, fault: Fault) -> Iterator[None]:
 
 
 def _silent(_text: str) -> None:
-    """Nobody reads along."""
+    """A progress callback that prints nothing."""

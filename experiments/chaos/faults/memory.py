@@ -12,7 +12,7 @@ from experiments.chaos.kinds import Fault, kind
 from experiments.processes.access import MASTER_KEY
 from experiments.testbed import Node
 
-_JUNK_BYTES = (1 << 20, 1 << 15, 1 << 10)  #: smaller and smaller values, until not even these fit
+_JUNK_BYTES = (1 << 20, 1 << 15, 1 << 10)  #: decreasing sizes of values, until even the smallest do not fit
 _MOST_JUNK = 2000
 
 
@@ -47,7 +47,7 @@ def limit_memory(installation: Installation, fault: Fault) -> Iterator[None]:
 
 
 def _relieve(installation: Installation, master: Node) -> bool:
-    """Give a node its limit back; a dead one starts with it."""
+    """Restore a node's limit; a dead one starts with it."""
     if master.alive:
         master.call("CONFIG", "SET", "maxmemory", installation.options.maxmemory_bytes)
     return True

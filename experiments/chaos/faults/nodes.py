@@ -84,5 +84,5 @@ def freeze_master(installation: Installation, fault: Fault) -> Iterator[None]:
 
 
 def _bus(node: Node) -> Address:
-    """Where a node talks with the other nodes (Redis Cluster specification: ten thousand above its port)."""
+    """Port between a node and the other nodes (Redis Cluster specification: ten thousand above its port)."""
     return Address(node.address.host, node.address.port + 10000)

@@ -9,7 +9,7 @@ from experiments.chaos.faults.targets import until
 from experiments.chaos.installation import Installation
 from experiments.chaos.kinds import Fault, kind
 
-_FRESH_SECONDS = 2.0  #: samples that young are as a pipeline delivers them that keeps up
+_FRESH_SECONDS = 2.0  #: greatest age of samples in a pipeline that keeps up
 _CALM_LOOKS = 3
 
 
@@ -31,7 +31,7 @@ def _set_loud(installation: Installation, loud: bool) -> None:
 
 
 def _is_normal(installation: Installation) -> bool:
-    """Whether nobody sheds and everything is fresh, for a few seconds."""
+    """Whether no host sheds and everything is fresh, for a few seconds."""
     for _ in range(_CALM_LOOKS):
         accounts = installation.books().accounts
         if any(account.sheds or time.time() - account.wall > _FRESH_SECONDS for account in accounts):

@@ -11,7 +11,7 @@ from experiments.chaos.kinds import Fault, kind
 
 
 def _step(dice: random.Random) -> float:
-    """Half a second to an hour, either way, small steps as often as large ones."""
+    """Half a second to an hour, in either direction, small steps as often as large ones."""
     return round(dice.choice((-1, 1)) * 10 ** dice.uniform(-0.3, 3.55), 3)
 
 

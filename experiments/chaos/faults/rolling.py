@@ -11,7 +11,7 @@ from experiments.chaos.kinds import Fault, kind
 from experiments.chaos.service import Service
 
 _PATIENCE = 10.0
-_IN_ORDER = (0, -signal.SIGTERM)  #: the latter before it listens to signals
+_IN_ORDER = (0, -signal.SIGTERM)  #: the latter before it handles signals
 
 
 def _either(dice: random.Random) -> float:

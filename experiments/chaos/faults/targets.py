@@ -1,9 +1,8 @@
 """Fault targets: current masters and replicas, and waiting for recovery.
 
-A fault is asked for by number (shard 1, worker 0) and finds out by itself who is master at that moment.
-Everything blocks: each group of kinds has a thread of its own. A healing returns when the
-target is well again, as far as that can be asked. ``Skipped`` when the fault cannot be made now
-without leaving what the design promises to survive.
+A fault has a target number (shard 1, worker 0) and finds the current master by itself. Everything blocks: each group of
+kinds has a thread of its own. Healing returns when the target is well again, as far as that can be checked. ``Skipped``
+if the fault would now exceed what the design promises to survive.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ HEAL_SECONDS = 45.0
 
 
 class Skipped(ShardpulseError):
-    """The fault was not made, and why."""
+    """A fault was not made; the reason."""
 
 
 def healthy(installation: Installation, shard: int) -> tuple[Node, Node]:
-    """Master and replica of a shard, in sync, in a cluster that is well. Raises Skipped."""
+    """Master and replica of a shard, in sync, in a healthy cluster. Raises Skipped."""
     try:
         installation.cluster.wait_healthy(_HEALTHY_SECONDS)
         return installation.roles(shard)
@@ -38,7 +37,7 @@ def healthy(installation: Installation, shard: int) -> tuple[Node, Node]:
 
 
 def master_of(installation: Installation, fault: Fault) -> Node:
-    """Who is master of the fault's shard now. Raises Skipped."""
+    """Current master of the fault's shard. Raises Skipped."""
     try:
         return installation.roles(fault.target)[0]
     except ShardpulseError as error:
@@ -47,7 +46,7 @@ def master_of(installation: Installation, fault: Fault) -> Node:
 
 @contextlib.contextmanager
 def broken(fault: LinkFault) -> Iterator[None]:
-    """Heal a fault of a link, whatever happens."""
+    """Heal a link fault in any case."""
     try:
         yield
     finally:
@@ -56,7 +55,7 @@ def broken(fault: LinkFault) -> Iterator[None]:
 
 @contextlib.contextmanager
 def frozen(part: Service | Node | Server) -> Iterator[None]:
-    """SIGSTOP, and SIGCONT whatever happens."""
+    """SIGSTOP, and SIGCONT in any case."""
     part.freeze()
     try:
         yield
@@ -65,5 +64,5 @@ def frozen(part: Service | Node | Server) -> Iterator[None]:
 
 
 def until(done: Callable[[], bool], problem: str) -> None:
-    """Wait until something is done. Raises TemporaryError when it takes too long."""
+    """Wait for a condition. Raises TemporaryError if that takes too long."""
     eventually(done, HEAL_SECONDS, problem)

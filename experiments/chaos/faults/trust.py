@@ -1,9 +1,9 @@
 """Trust faults of certificates, users and ports.
 
-A master is there, and its clients cannot or must not believe it.
+A master is reachable, but its clients cannot or must not trust it.
 
-Open connections go on, so all clients are cut off first. Parts have to say in one line what to do, and to go on
-by themselves when it is done.
+Open connections continue, so all clients are disconnected first. Parts have to log in one line what to do, and to
+continue by themselves once it is done.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from experiments.testbed import Node
 
 _DAYS = 86400.0
 _GREETED_SECONDS = 1.0
-_SHORTEST, _LONGEST, _SETTLE = 1.0, 4.0, 6.0  #: who needs a person looks again after five seconds
+_SHORTEST, _LONGEST, _SETTLE = 1.0, 4.0, 6.0  #: parts that require an operator retry after five seconds
 
 
 @kind("trust", "shard", _SHORTEST, _LONGEST, _SETTLE)
@@ -115,7 +115,7 @@ def _distrusted(
     installation: Installation, fault: Fault, told: str, names: list[str] | None = None, later: float = 0.0,
     strange: bool = False,
 ) -> Iterator[None]:  # fmt: skip
-    """A master presents another certificate until the fault is healed; its clients are ``told``."""
+    """A master presents another certificate until the fault is healed; its clients log ``told``."""
     master, _ = healthy(installation, fault.target)
     other = master.issue(f"{fault.kind}-{fault.at:g}", names or [master.address.host], later, strange)
     with contextlib.closing(master.connect()) as connection:  # it stays
@@ -129,12 +129,12 @@ def _distrusted(
 
 
 def _cut_off(connection: Connection) -> None:
-    """End the connections of all other clients; replicas and the bus stay."""
+    """End the connections of all other clients; those of replicas and the bus are kept."""
     connection.call("CLIENT", "KILL", "TYPE", "normal")
 
 
 def _check_told(installation: Installation, master: Node, *told: str) -> None:
-    """Wait until a probe says why it does not get through to ``master``, in one line with ``told`` in it.
+    """Wait until a probe logs why it cannot use ``master``, in one line containing ``told``.
 
     Raises AssertionError, TemporaryError.
     """
@@ -153,7 +153,7 @@ def _check_told(installation: Installation, master: Node, *told: str) -> None:
 
 
 def _check_refused(master: Node, credentials: Credentials, *told: str) -> None:
-    """A client of our own is not let in, and says why. Raises AssertionError."""
+    """Check that a client of our own is refused, with a reason. Raises AssertionError."""
     try:
         with contextlib.closing(Connection(master.address, credentials, _GREETED_SECONDS)):
             said = ""

@@ -18,7 +18,7 @@ description: play, role and name of each task, with CLOCK_MONOTONIC, as lines of
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Callback plugin that Ansible looks for."""
+    """Callback plugin, under the name expected by Ansible."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
@@ -27,7 +27,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     _play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """The tasks that follow are this play's."""
+        """A play begins; the next tasks belong to it."""
         self._play = play.get_name()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002
@@ -36,7 +36,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._write({"play": self._play, "role": role, "task": task.name})
 
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:
-        """The same of a handler."""
+        """The same for a handler."""
         self.v2_playbook_on_task_start(task, False)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002
