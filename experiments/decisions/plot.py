@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from experiments.decisions.report import has_steps
+
 mpl.use("Agg")
 _MARKS = "os^vDPXph*<>"
 _FLOOR, _MISSED = 0.1, 1000.0  #: positions of zero, and of an infinite delay, on a logarithmic axis
@@ -61,7 +63,7 @@ def _panel(
     axis.xaxis.set_minor_locator(NullLocator())
     for row in rows:
         across, up = row[figures[0]], row[figures[1]]
-        if up[0] is None:
+        if up[0] is None or ("hot_steps" in row and not has_steps(row)):
             continue
         number = judges.index(row["judge"])
         value, low, high = (max(_FLOOR, up[0] if each is None else each) for each in up)

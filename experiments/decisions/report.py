@@ -41,7 +41,11 @@ def tables(document: Row) -> dict[str, str]:
     made = {
         "ours": watching_table(ours),
         "detectors": _beside(
-            watching, lambda row: f"{_second(row['hot_p95'][0])}; {text((row['level_false_later'][0], None, None))}"
+            watching,
+            lambda row: (
+                f"{_second(row['hot_p95'][0]) if has_steps(row) else '-'}; "
+                f"{text((row['level_false_later'][0], None, None))}"
+            ),
         ),
         "loop": _beside(loops, lambda row: f"{row['cost'][0]:.0f} ({row['moves'][0]:.3g})"),
     }
@@ -95,8 +99,13 @@ def text(value: Interval | Sequence[float | None]) -> str:
     return f"{figure:.4g}" if low is None else f"{figure:.4g} [{low:.4g}, {'∞' if high is None else f'{high:.4g}'}]"
 
 
+def has_steps(row: Row, word: str = "hot") -> bool:
+    """Whether a delay was measured, be it infinite: on some host that was not hot (or suspect) before its step."""
+    return bool(row[f"{word}_steps"] > row[f"{word}_before"])
+
+
 def _delays(row: Row, word: str) -> str:
-    if row[f"{word}_steps"] == row[f"{word}_before"]:
+    if not has_steps(row, word):
         return "-"
     p95, low, high = (_second(value) for value in row[f"{word}_p95"])
     return f"{_second(row[f'{word}_p50'][0])} / {p95}{f' [{low}, {high}]' if p95 != '∞' else ''}"

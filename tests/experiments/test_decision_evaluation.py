@@ -288,6 +288,19 @@ def test_quick_run_prints_and_saves_every_figure(tmp_path, monkeypatch, capsys):
     assert (again["watching"], again["closed"]) == (document["watching"], document["closed"])
 
 
+@pytest.mark.parametrize(("before", "delay"), [(1, "∞"), (2, "-")])
+def test_delay_that_was_not_measured_is_not_infinite(before, delay):
+    row = {"scenario": "s", "judge": "j", "level_false_later": [0.0, 0.0, 1.0]}
+    row |= {"hot_p50": [None] * 3, "hot_p95": [None] * 3, "hot_steps": 2, "hot_before": before}
+    row |= {"suspect_steps": 0, "suspect_before": 0, "hot_missed": 2 - before}
+    for kind in truth.KINDS:
+        row |= {f"{kind}_false_first_hour": [0.0] * 3, f"{kind}_false_later": [0.0] * 3, f"{kind}_false_share": 0.0}
+        row |= {f"{kind}_overloads": 0, f"{kind}_overloads_missed": 0}
+    made = report.tables({"watching": [row], "closed": [], "void": {}})
+    assert f"| s | {delay}; 0 |" in made["detectors"]
+    assert f"| - | {'∞ / ∞' if delay == '∞' else '-'} |" in made["ours"]
+
+
 def test_page_quotes_the_committed_result():
     page, document = report.PAGE.read_text(), json.loads((outcome.RESULTS / "decisions.json").read_text())
     for name, table in report.tables(document).items():
